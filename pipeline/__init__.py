@@ -1,0 +1,1 @@
+"""The DVC stages of the reproduction, one thin module each."""

@@ -1,0 +1,163 @@
+"""Runs side by side: from the store where they are finished, else on worker processes or a Dask cluster."""
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from types import FrameType
+from typing import Any
+
+from tqdm import tqdm
+
+from noracl import NonFiniteLoss
+from pipeline import store
+from pipeline.params import Compute
+from pipeline.runs import Record, Run, compute
+
+_share: Any = None  # in a worker: the counter that all workers add their progress to
+
+
+class RunFailed(RuntimeError):
+    """A run could not be computed; the message names it."""
+
+
+def _start_worker(counter: Any) -> None:
+    global _share
+    _share = counter
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+
+
+def _work(run: Run) -> Record:
+    def tell(part: float) -> None:
+        if _share is not None:
+            with _share.get_lock():
+                _share.value += part * run.cost
+
+    return compute(run, tell)
+
+
+def workers(settings: Compute) -> int:
+    """Worker processes: as configured, or one per core that this process may use."""
+    if settings.workers != "auto":
+        return settings.workers
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Progress:
+    """A bar with an estimate on a terminal, a plain line now and then elsewhere."""
+
+    def __init__(self, title: str, runs: int, total: float) -> None:
+        self.title, self.runs, self.total = title, runs, total
+        self.finished, self.start, self.last = 0, time.monotonic(), 0.0
+        self.bar = None
+        if sys.stderr.isatty():
+            layout = "{l_bar}{bar}| {elapsed} elapsed, {remaining} left{postfix}"
+            self.bar = tqdm(total=round(total, 3), desc=title, bar_format=layout, dynamic_ncols=True)
+
+    def show(self, done: float, force: bool = False) -> None:
+        """Show that ``done`` of the total is done."""
+        share = min(done / self.total, 1.0) if self.total else 1.0
+        if self.bar is not None:
+            self.bar.n = min(done, self.total)
+            self.bar.set_postfix_str(f"{self.finished}/{self.runs} runs")
+            return
+        now = time.monotonic()
+        if force or now - self.last >= 30:
+            self.last = now
+            elapsed = now - self.start
+            left = f", about {elapsed / share - elapsed:.0f} s left" if 0.02 < share < 1 else ""
+            print(f"{self.title}: {self.finished}/{self.runs} runs, {share:.0%}, {elapsed:.0f} s{left}", flush=True)
+
+    def close(self) -> None:
+        """Leave the bar as it is."""
+        if self.bar is not None:
+            self.bar.close()
+
+
+@contextlib.contextmanager
+def _executor(settings: Compute, counter: Any) -> Iterator[Executor]:
+    if settings.scheduler is not None:
+        from distributed import Client
+
+        with Client(settings.scheduler) as client:
+            yield client.get_executor(pure=False)
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(workers(settings), context, _start_worker, (counter,))
+    try:
+        yield pool
+    except BaseException:
+        processes = list((pool._processes or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.kill()
+        raise
+    pool.shutdown()
+
+
+@contextlib.contextmanager
+def _kill_like_ctrl_c() -> Iterator[None]:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = False) -> list[Record]:
+    """The records of all runs, in their order; finished runs are kept in the store as they come.
+
+    ``fresh`` computes them again whatever the store has.
+    """
+    found = {} if fresh else {run: store.find(run) for run in runs}
+    records = {run: record for run, record in found.items() if record is not None}
+    todo = sorted((run for run in runs if run not in records), key=lambda run: -run.cost)
+    print(f"{title}: {len(records)} of {len(runs)} runs are in the run store, {len(todo)} to compute", flush=True)
+    progress = Progress(title, len(todo), sum(run.cost for run in todo))
+    deaths = 0
+    with _kill_like_ctrl_c():
+        try:
+            while todo:
+                before = len(todo)
+                try:
+                    _run_some(todo, records, settings, progress)
+                except BrokenProcessPool:
+                    deaths = deaths + 1 if len(todo) == before else 0
+                    if deaths == 3:
+                        raise RunFailed("workers die before they finish a run (out of memory?); giving up") from None
+                    print(f"{title}: a worker died; starting new ones for {len(todo)} runs", flush=True)
+        except KeyboardInterrupt:
+            sys.exit(f"\n{title}: interrupted. {len(records)} finished runs are kept; start again to go on.")
+        finally:
+            progress.close()
+    return [records[run] for run in runs]
+
+
+def _run_some(todo: list[Run], records: dict[Run, Record], settings: Compute, progress: Progress) -> None:
+    """Submit all that is to do; take each finished run off the list as soon as it is stored."""
+    counter = multiprocessing.get_context("spawn").Value("d", 0.0)
+    done = progress.total - sum(run.cost for run in todo)
+    with _executor(settings, counter) as executor:
+        futures: dict[Future[Record], Run] = {executor.submit(_work, run): run for run in todo}
+        waiting = set(futures)
+        while waiting:
+            finished, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
+            for future in finished:
+                run = futures[future]
+                try:
+                    record = future.result()
+                except NonFiniteLoss as error:
+                    raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
+                store.save(run, record)
+                records[run] = record
+                todo.remove(run)
+                progress.finished += 1
+            progress.show(done + counter.value, force=not waiting)

@@ -1,0 +1,295 @@
+"""params.yaml, read and checked whole before anything runs."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from noracl import EWCSettings, FisherSettings, GrowthSettings, OptimisationSettings, Settings
+from noracl.network import INITIALISERS
+from pipeline.paths import PARAMS
+
+Count = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+NotNegative = Annotated[float, Field(ge=0)]
+Digit = Annotated[int, Field(ge=0, le=9)]
+
+
+class ParamsError(ValueError):
+    """params.yaml cannot be used; the message names the key and what to do."""
+
+
+class Section(BaseModel):
+    """Strict: unknown keys, wrong types, NaN and infinity are errors."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class Data(Section):
+    """Where data may come from, and how much of it is used."""
+
+    mirrors: list[str]
+    limit: Annotated[int, Field(ge=60)] | None
+
+
+class Inputs(Section):
+    """Scaling of pixels."""
+
+    mean: float
+    deviation: Annotated[float, Field(gt=0)]
+
+
+class NetworkSection(Section):
+    """How weights begin."""
+
+    init: str
+
+    @field_validator("init")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in INITIALISERS:
+            raise ValueError(f"must be one of {', '.join(INITIALISERS)}")
+        return value
+
+
+class Optimisation(Section):
+    """SGD, apart from the number of epochs, which stands with each benchmark."""
+
+    batch_size: int
+    rate_first: float
+    rate_later: float
+    clip: float | None
+
+
+class EWC(Section):
+    """Online EWC, apart from λ, which stands with each benchmark."""
+
+    decay: float
+    start: str
+
+
+class Static(Section):
+    """Widths of the baselines by name."""
+
+    widths: Annotated[dict[str, Count], Field(min_length=1)]
+
+
+class Growth(Section):
+    """The growth rule."""
+
+    trigger: str
+    init: str
+    gamma: float
+    epsilon: float
+    percentile: float
+    cooldown: int
+    scale: float
+
+
+class Heuristics(Section):
+    """What the rules of the ablation study need."""
+
+    random_scale: float
+    fixed_neurons: int
+    schedule: tuple[int, ...]
+    scheduled_neurons: int
+    loss_window: int
+    loss_improvement: float
+    loss_neurons: int
+
+
+class PermutedStream(Section):
+    """Permuted MNIST."""
+
+    kind: Literal["permuted"]
+    tasks: Count
+
+
+class RotatedStream(Section):
+    """Rotated MNIST."""
+
+    kind: Literal["rotated"]
+    angles: Annotated[tuple[float, ...], Field(min_length=1)]
+    interpolation: Literal["nearest", "bilinear"]
+
+
+class SplitStream(Section):
+    """Binary Split MNIST."""
+
+    kind: Literal["split"]
+    pairs: Annotated[tuple[tuple[Digit, Digit], ...], Field(min_length=1)]
+
+    @field_validator("pairs")
+    @classmethod
+    def _different(cls, value: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+        for a, b in value:
+            if a == b:
+                raise ValueError(f"a pair needs two different digits, got {a} twice")
+        return value
+
+
+StreamSection = Annotated[PermutedStream | RotatedStream | SplitStream, Field(discriminator="kind")]
+
+
+class Benchmark(Section):
+    """One task stream with its training."""
+
+    stream: StreamSection
+    outputs: Annotated[int, Field(ge=2, le=1000)]
+    strength: NotNegative
+    epochs_first: Count
+    epochs_later: Count
+    start: Count
+
+    @model_validator(mode="after")
+    def _head_holds_the_labels(self) -> "Benchmark":
+        needed = 2 if self.stream.kind == "split" else 10
+        if self.outputs < needed:
+            raise ValueError(f"outputs must be at least {needed} on this stream, got {self.outputs}")
+        return self
+
+
+class Tolerances(Section):
+    """When two numbers count as the same."""
+
+    accuracy_points: NotNegative
+    params_share: Share
+    golden_accuracy: Share
+    golden_params: Share
+
+
+class Compute(Section):
+    """Where and how fast, never what."""
+
+    workers: Literal["auto"] | Count
+    scheduler: str | None
+
+
+class Params(Section):
+    """All of params.yaml."""
+
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+    depths: Annotated[tuple[Annotated[int, Field(ge=1, le=10)], ...], Field(min_length=1)]
+    data: Data
+    inputs: Inputs
+    network: NetworkSection
+    optimisation: Optimisation
+    fisher: FisherSettings
+    ewc: EWC
+    static: Static
+    noracl: Growth
+    heuristics: Heuristics
+    benchmarks: Annotated[dict[str, Benchmark], Field(min_length=1)]
+    tolerances: Tolerances
+    compute: Compute
+
+    @field_validator("seeds", "depths")
+    @classmethod
+    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError("must not name a value twice")
+        return value
+
+    def settings(self, benchmark: str, hidden: tuple[int, ...], **growth: Any) -> Settings:
+        """The library's settings for a run; ``growth`` overrides parts of the growth rule."""
+        chosen = self.benchmarks[benchmark]
+        return Settings(
+            hidden=hidden,
+            init=self.network.init,
+            optimisation=OptimisationSettings(
+                epochs_first=chosen.epochs_first, epochs_later=chosen.epochs_later, **dict(self.optimisation)
+            ),
+            fisher=self.fisher,
+            ewc=EWCSettings(strength=chosen.strength, **dict(self.ewc)),
+            growth=GrowthSettings(**{**dict(self.noracl), **dict(self.heuristics), **growth}),
+        )
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 as PyYAML reads it, with numbers like 1e-05 as numbers and without doubled keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
+                raise ParamsError(f"params.yaml: the key {key!r} stands twice in one place{node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$"),
+    list("-+0123456789."),
+)
+
+
+def parse(text: str) -> Params:
+    """Params from the text of params.yaml; ParamsError with every wrong key otherwise."""
+    try:
+        data = yaml.load(text, _Loader)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ParamsError(f"params.yaml is not valid YAML: {error}") from None
+    if not isinstance(data, dict):
+        raise ParamsError("params.yaml must hold keys and values, as in the committed version")
+    if isinstance(data.get("fisher"), dict) and data["fisher"].get("labels") is True:
+        data["fisher"]["labels"] = "true"  # YAML reads an unquoted true as a truth value
+    try:
+        plain = json.dumps(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ParamsError(f"params.yaml holds a value that is no number, text, list or mapping: {error}") from None
+    try:
+        params = Params.model_validate_json(plain)
+    except ValidationError as error:
+        raise ParamsError(_explain(error)) from None
+    _check_ranges(params)
+    return params
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for problem in error.errors(include_url=False):
+        key = ".".join(str(part) for part in problem["loc"] if part not in ("permuted", "rotated", "split"))
+        if problem["type"] == "extra_forbidden":
+            lines.append(f"  {key}: unknown key")
+        elif problem["type"] == "missing":
+            lines.append(f"  {key}: this key is missing")
+        else:
+            lines.append(f"  {key or 'top level'}: {problem['msg']} (got {str(problem['input'])[:80]!r})")
+    return "params.yaml cannot be used:\n" + "\n".join(lines)
+
+
+def _check_ranges(params: Params) -> None:
+    """The library checks its own ranges: build every settings object once."""
+    places = {"optimisation": OptimisationSettings, "noracl": GrowthSettings, "heuristics": GrowthSettings}
+    sections = {"optimisation": params.optimisation, "noracl": params.noracl, "heuristics": params.heuristics}
+    for place, kind in places.items():
+        _named(place, kind, **dict(sections[place]))
+    _named("ewc", EWCSettings, **dict(params.ewc))
+
+
+def _named(place: str, kind: Any, **values: Any) -> None:
+    try:
+        kind(**values)
+    except ValueError as error:
+        raise ParamsError(f"params.yaml cannot be used:\n  {place}.{error}") from None
+
+
+def load(path: Path = PARAMS) -> Params:
+    """Params from the file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ParamsError(f"{path.name} cannot be read: {error}") from None
+    return parse(text)
+
+
+def load_or_exit() -> Params:
+    """For command lines: one clear message and exit code 2 instead of a traceback."""
+    try:
+        return load()
+    except ParamsError as error:
+        sys.exit(f"{error}\nNothing was run. Mend params.yaml and start again.")

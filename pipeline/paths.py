@@ -1,0 +1,15 @@
+"""The rooms of the house: every path that the pipeline reads or writes, relative to the project's root."""
+
+from pathlib import Path
+
+PARAMS = Path("params.yaml")
+MNIST = Path("data/mnist")
+RUNS = Path(".runs")  # the run store, git-ignored: finished runs by the hash of what decides them
+PAPER = Path("reports/paper")
+RESULTS = Path("reports/results")
+TIMING = Path("reports/timing")
+TABLES = Path("reports/tables")
+PLOTS = Path("reports/plots")  # means over seeds, for `dvc plots`
+METRICS = Path("reports/metrics.json")
+CHECK = Path("reports/check.json")
+README = Path("README.md")

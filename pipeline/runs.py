@@ -1,0 +1,172 @@
+"""One run: what decides it, the key it is stored under, and how it is computed."""
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from noracl import NUMERICS, History, NullSpaceExhausted, Settings, learn
+from pipeline.download import MNIST_FILES
+from pipeline.params import Inputs, Params, StreamSection
+from pipeline.streams import build_stream
+
+#: Parts of the growth rule that only some rules read: what a run does not read is not part of its key.
+_READ_BY = {
+    "fixed_neurons": {"fixed"},
+    "schedule": {"scheduled"},
+    "scheduled_neurons": {"scheduled"},
+    "loss_window": {"loss"},
+    "loss_improvement": {"loss"},
+    "loss_neurons": {"loss"},
+    "gamma": {"joint", "ed", "fsat"},
+    "epsilon": {"joint", "ed", "fsat"},
+    "percentile": {"joint", "fsat"},
+    "cooldown": {"joint", "ed", "fsat", "loss"},
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A method on a benchmark with a seed. The labels name it; the rest decides its numbers."""
+
+    suite: str
+    benchmark: str
+    method: str
+    seed: int
+    stream: StreamSection
+    outputs: int
+    inputs: Inputs
+    limit: int | None
+    settings: Settings
+
+    @classmethod
+    def of(cls, params: Params, suite: str, benchmark: str, method: str, seed: int, settings: Settings) -> "Run":
+        """A run on a benchmark of params.yaml."""
+        chosen = params.benchmarks[benchmark]
+        return cls(
+            suite, benchmark, method, seed, chosen.stream, chosen.outputs, params.inputs, params.data.limit, settings
+        )
+
+    @property
+    def label(self) -> str:
+        """For people."""
+        return f"{self.benchmark} {len(self.settings.hidden)}L {self.method} seed {self.seed}"
+
+    @property
+    def tasks(self) -> int:
+        """Length of the stream."""
+        stream = self.stream
+        if stream.kind == "permuted":
+            return stream.tasks
+        return len(stream.angles if stream.kind == "rotated" else stream.pairs)
+
+    @property
+    def key(self) -> str:
+        """Hash of all that decides the run's numbers, apart from the length of a permuted stream.
+
+        Nothing in the method knows how many tasks there are, so a short stream is the start of a long one.
+        """
+        settings = asdict(self.settings)
+        rule, init = self.settings.growth.trigger, self.settings.growth.init
+        growth = {k: v for k, v in settings["growth"].items() if k not in _READ_BY or rule in _READ_BY[k]}
+        if rule == "none":
+            growth = {"trigger": rule}
+        if init != "random":
+            growth.pop("random_scale", None)
+        if init in ("he", "xavier", "zero", "random"):
+            growth.pop("scale", None)
+        settings["growth"] = growth
+        decisive = {
+            "numerics": NUMERICS,
+            "data": MNIST_FILES,
+            "stream": self.stream.model_dump(exclude={"tasks"}),
+            "outputs": self.outputs,
+            "inputs": self.inputs.model_dump(),
+            "limit": self.limit,
+            "settings": settings,
+            "seed": self.seed,
+        }
+        return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
+
+    @property
+    def cost(self) -> float:
+        """Rough seconds on one core, for ordering and for the progress bar."""
+        images = (self.limit or 60000) / (5 if self.stream.kind == "split" else 1)
+        optimisation = self.settings.optimisation
+        epochs = optimisation.epochs_first + (self.tasks - 1) * optimisation.epochs_later
+        widest = self.settings.hidden[0] * (1.0 if self.settings.growth.trigger == "none" else 1.6)
+        return epochs * images / optimisation.batch_size * (2.5e-4 + 1.1e-5 * widest)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a run left: its history, or the reason why the method could not go on; and where and how long."""
+
+    tasks: int
+    history: History | None
+    infeasible: str | None
+    seconds: dict[str, float]
+    machine: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "Record":
+        """The inverse of ``to_dict``."""
+        history = None if data["history"] is None else History.from_dict(data["history"])
+        return cls(data["tasks"], history, data["infeasible"], data["seconds"], data["machine"])
+
+    def first(self, tasks: int) -> "Record":
+        """The record of the first tasks of the stream."""
+        history = None if self.history is None else self.history.first(tasks)
+        return Record(tasks, history, self.infeasible, self.seconds, self.machine)
+
+
+def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record:
+    """Compute a run from scratch, on one thread; ``on_share`` hears of each finished share of it."""
+    torch.set_num_threads(1)
+    seed = run.seed if run.stream.kind == "permuted" else 0
+    stream = build_stream(run.stream, run.outputs, run.inputs, run.limit, seed)
+    start = time.perf_counter()
+
+    def tell(task: int, history: History) -> None:
+        if on_share is not None:
+            on_share(1 / len(stream.tasks))
+
+    history, infeasible, seconds = None, None, {}
+    try:
+        outcome = learn(stream, run.settings, run.seed, on_task=tell)
+        history, seconds = outcome.history, outcome.seconds
+    except NullSpaceExhausted as error:
+        infeasible = str(error)
+    total = {"total": time.perf_counter() - start}
+    return Record(run.tasks, history, infeasible, {**seconds, **total}, machine())
+
+
+@lru_cache
+def machine() -> dict[str, str]:
+    """Where a number was computed: what may change its last digits."""
+    return {
+        "cpu": _cpu(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "torch": torch.__version__.split("+")[0],
+        "python": platform.python_version(),
+    }
+
+
+def _cpu() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
+        facts = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        return f"{facts['model name']}, family {facts['cpu family']} model {facts['model']}"
+    except (OSError, KeyError):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,103 @@
+"""Fixtures that are dear to make: MNIST, and a small clone in which the real pipeline has run."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+
+ROOT = Path(__file__).parent.parent
+TINY = {
+    "seeds": [0],
+    "depths": [2],
+    "data": {"limit": 300},
+    "static": {"widths": {"small": 4, "large": 6}},
+    "noracl": {"percentile": 60.0},
+    "benchmarks": {
+        "permuted_mnist": {"stream": {"tasks": 2}, "epochs_first": 1, "epochs_later": 1, "start": 4},
+        "rotated_mnist": {"stream": {"angles": [0, 45]}, "epochs_first": 1, "epochs_later": 1, "start": 4},
+        "split_mnist": {"stream": {"pairs": [[0, 1], [2, 3]]}, "epochs_first": 1, "epochs_later": 1, "start": 4},
+    },
+}
+
+torch.set_num_threads(1)
+
+
+def merge(into: dict, changes: dict) -> dict:
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict) and key != "widths":
+            merge(into[key], value)
+        else:
+            into[key] = value
+    return into
+
+
+class Clone:
+    """A clone of this repository, worked in from outside."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, *command: str, ok: bool = True) -> str:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "GIT_", "PYTEST"))}
+        environment |= {"PATH": path, "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600)
+        assert not ok or done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    def stages_run(self, *command: str) -> set[str]:
+        """The stages that a dvc command ran."""
+        lines = self.run(*command).splitlines()
+        return {line.split("'")[1] for line in lines if line.startswith("Running stage ")}
+
+    def change(self, **changes: object) -> None:
+        path = self.folder / "params.yaml"
+        path.write_text(yaml.safe_dump(merge(yaml.safe_load(path.read_text()), changes)))
+
+    def commit(self, message: str) -> None:
+        self.run("git", "add", "-A")
+        self.run("git", "-c", "user.name=t", "-c", "user.email=t@t", "commit", "-q", "-m", message)
+
+    def copy(self, folder: Path) -> "Clone":
+        shutil.copytree(self.folder, folder, symlinks=True)
+        return Clone(folder)
+
+
+@pytest.fixture(scope="session")
+def mnist_folder() -> Path:
+    """The downloaded files; downloads them if need be."""
+    folder = ROOT / "data" / "mnist"
+    if not folder.exists():
+        subprocess.run([sys.executable, "-m", "pipeline.download", "mnist"], cwd=ROOT, check=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fresh_clone(tmp_path_factory) -> Clone:
+    """What is here, committed or not, as a repository of its own with tiny parameters; nothing has run in it."""
+    folder = tmp_path_factory.mktemp("clone") / "repo"
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in listed.stdout.splitlines():
+        if (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    clone = Clone(folder)
+    clone.run("git", "init", "-q", "-b", "main")
+    clone.change(**TINY)
+    clone.commit("tiny")
+    return clone
+
+
+@pytest.fixture(scope="session")
+def clone(fresh_clone) -> Clone:
+    """The small clone after `dvc repro`, committed."""
+    fresh_clone.first_run = fresh_clone.stages_run("dvc", "repro")
+    fresh_clone.commit("results")
+    return fresh_clone

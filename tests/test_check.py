@@ -1,0 +1,119 @@
+"""Each way in which a reported number may be wrong makes the check fail, with words: break a copy and look."""
+
+import csv
+import json
+
+import pytest
+
+from pipeline import check
+from pipeline.params import load
+
+
+@pytest.fixture
+def broken(clone, tmp_path, monkeypatch):
+    """A copy to break; the checks run inside it."""
+    copy = clone.copy(tmp_path / "copy")
+    monkeypatch.chdir(copy.folder)
+    return copy.folder
+
+
+def edit(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+def test_nothing_is_wrong_with_an_untouched_copy(broken):
+    for one in check.CHECKS:
+        assert one(load()) == []
+
+
+def test_a_table_that_is_not_what_the_results_give(broken):
+    path = broken / "reports/tables/main.csv"
+    row = path.read_text().splitlines()[1]
+    edit(path, row, row.replace(",1,", ",9,", 1))
+    problems = check.tables_are_generated(load())
+    assert any(line.startswith("-") and ",9," in line for line in problems)
+    assert any(line == f"+{row}" for line in problems)
+
+
+def test_a_missing_table(broken):
+    (broken / "reports/tables/main.md").unlink()
+    assert check.tables_are_generated(load()) == ["reports/tables/main.md is missing: run `dvc repro tables`"]
+
+
+def test_results_that_were_edited_after_the_table_was_made(broken):
+    path = broken / "reports/results/split_mnist-static.csv"
+    rows = list(csv.reader(path.open()))
+    column = rows[0].index("params")
+    rows[2][column] = str(int(rows[2][column]) + 1)
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    assert check.tables_are_generated(load())
+    assert "reports/results/split_mnist-static.csv (modified)" in "\n".join(check.results_are_fresh(load()))
+
+
+def test_a_readme_table_that_is_not_the_generated_one(broken):
+    edit(broken / "README.md", "| 2L NORACL |", "| 3L NORACL |")
+    problems = check.readme_is_generated(load())
+    assert any(line.startswith("-| 3L NORACL |") for line in problems)
+
+
+def test_parameters_that_were_changed_without_running(broken, clone):
+    edit(broken / "params.yaml", "gamma: 0.9", "gamma: 0.7")
+    problems = "\n".join(check.results_are_fresh(load()))
+    assert "train@permuted_mnist-noracl: changed deps: params.yaml" in problems
+    assert "run `dvc repro`" in problems
+    assert "static" not in problems
+
+
+def test_numerics_that_were_changed_without_running(broken):
+    edit(broken / "noracl/signals.py", "max(1,", "max(2,")
+    problems = "\n".join(check.results_are_fresh(load()))
+    assert "train@split_mnist-static: changed deps: noracl (modified)" in problems
+
+
+def test_a_golden_run_that_gives_another_value(broken):
+    path = broken / "reports/results/split_mnist-noracl.csv"
+    rows = list(csv.reader(path.open()))
+    column = rows[0].index("plastic")
+    rows[2][column] = "1.000"
+    with path.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    problems = check.golden_runs_repeat(load())
+    assert any("golden run split_mnist 2L NORACL seed 0" in line for line in problems)
+    assert any(line.startswith("-") and line.endswith(",1.000") for line in problems)
+
+
+def test_on_another_machine_the_golden_run_may_differ_within_the_tolerance(broken):
+    for path in (broken / "reports/results").glob("*.provenance.json"):
+        path.write_text(json.dumps([{"cpu": "another"}]))
+    path = broken / "reports/results/split_mnist-noracl.csv"
+    with path.open() as file:
+        rows = list(csv.DictReader(file))
+
+    def rewrite(by):
+        shifted = [{**row, "accuracy": f"{float(row['accuracy']) + by:.6f}"} for row in rows]
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(shifted)
+
+    rewrite(0.04)
+    assert check.golden_runs_repeat(load()) == []
+    rewrite(0.06)
+    assert "task 1: accuracy" in "\n".join(check.golden_runs_repeat(load()))
+
+
+def test_a_number_of_the_paper_with_two_values(broken):
+    edit(broken / "reports/paper/sensitivity.csv", "49200,3200,79.4", "49200,3200,79.5")
+    (problem,) = check.paper_agrees_with_itself(load())
+    assert "acc of NORACL on permuted_mnist is 79.4 in main.csv but 79.5 in sensitivity.csv" in problem
+
+
+def test_the_command_fails_and_says_so(clone, tmp_path):
+    copy = clone.copy(tmp_path / "copy")
+    edit(copy.folder / "reports/tables/main.csv", "2L NORACL", "2L NORACLE")
+    output = copy.run("python", "-m", "pipeline.check", ok=False)
+    assert "check tables_are_generated: FAILED" in output
+    assert "the reported numbers are not what the code computes" in output

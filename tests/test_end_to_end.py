@@ -1,0 +1,66 @@
+"""The real dvc.yaml in a temporary clone with tiny parameters."""
+
+import json
+
+import pandas as pd
+import yaml
+
+TRAIN = {
+    f"train@{benchmark}-{family}"
+    for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")
+    for family in ("static", "noracl")
+}
+UP_TO_DATE = "Data and pipelines are up to date."
+
+
+def noracl_of(stages):
+    return {stage for stage in stages if stage.endswith("-noracl")}
+
+
+def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
+    assert clone.first_run == {"download@mnist", *TRAIN, "tables", "check"}
+    assert UP_TO_DATE in clone.run("dvc", "repro")
+
+    table = pd.read_csv(clone.folder / "reports/tables/main.csv")
+    assert sorted(set(table["row"])) == ["2L NORACL", "2L large", "2L small"]
+    assert set(table.seeds) == {1}
+    results = pd.read_csv(clone.folder / "reports/results/permuted_mnist-noracl.csv")
+    assert results[["seed", "task", "layers"]].values.tolist() == [[0, 1, 2], [0, 2, 2]]
+
+    copy = clone.copy(tmp_path / "changed")
+    copy.change(compute={"workers": 1})
+    assert UP_TO_DATE in copy.run("dvc", "repro"), "where a number is computed must not invalidate it"
+    copy.change(noracl={"gamma": 0.8})
+    assert copy.stages_run("dvc", "repro") - {"tables", "check"} == noracl_of(TRAIN)
+    copy.change(benchmarks={"rotated_mnist": {"strength": 10.0}})
+    expected = {"train@rotated_mnist-static", "train@rotated_mnist-noracl"}
+    assert copy.stages_run("dvc", "repro") - {"tables", "check"} == expected
+    copy.change(static={"widths": {"small": 5}})
+    assert copy.stages_run("dvc", "repro") - {"tables", "check"} == TRAIN - noracl_of(TRAIN)
+
+
+def test_experiments_show_what_they_changed(clone, tmp_path):
+    copy = clone.copy(tmp_path / "experiment")
+    ran = copy.stages_run("dvc", "exp", "run", "-S", "noracl.gamma=0.00001", "-S", "seeds=[0,1]", "-n", "try")
+    assert ran >= TRAIN
+    assert yaml.safe_load((copy.folder / "params.yaml").read_text())["noracl"]["gamma"] == "1e-05"
+    changed = json.loads(copy.run("dvc", "metrics", "diff", "--json"))
+    assert any("accuracy" in key for key in changed["reports/metrics.json"])
+    shown = copy.run("dvc", "exp", "show", "--csv")
+    assert "try" in shown
+    assert "noracl.gamma" in shown
+    plots = json.loads(copy.run("dvc", "plots", "diff", "--json", "HEAD"))
+    assert plots["data"]
+
+
+def test_a_fresh_clone_trains_nothing(clone, tmp_path):
+    """Committed results are found up to date without the data; then the download alone runs."""
+    clone.run("git", "clone", "-q", ".", str(tmp_path / "fresh"))
+    fresh = type(clone)(tmp_path / "fresh")
+    assert fresh.stages_run("dvc", "repro", "--allow-missing") == set()
+    assert not (fresh.folder / "data").exists()
+    assert fresh.stages_run("dvc", "repro", "download@mnist") == {"download@mnist"}
+    output = fresh.run("python", "-m", "pipeline.check")
+    assert "check golden_runs_repeat: ok" in output
+    assert "match the paper" in output
+    assert fresh.run("git", "status", "--porcelain") == ""

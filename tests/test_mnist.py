@@ -1,0 +1,36 @@
+"""Short runs on real MNIST."""
+
+import dataclasses
+
+from noracl import learn
+from pipeline.params import load
+from pipeline.streams import build_stream, mnist
+
+
+def test_files_are_what_they_should_be(mnist_folder):
+    data = mnist(None, mnist_folder)
+    assert data.x.shape == (60000, 784)
+    assert data.x_test.shape == (10000, 784)
+    assert data.y[:5].tolist() == [5, 0, 4, 1, 9]
+    assert abs(data.x.double().mean().item() / 255 - 0.1307) < 1e-4
+    assert abs(data.x.double().std().item() / 255 - 0.3081) < 1e-4
+    few = mnist(600, mnist_folder)
+    assert (len(few.x), len(few.x_test)) == (600, 100)
+
+
+def test_two_tasks_are_learnt_and_growth_helps(mnist_folder):
+    """Two tasks, few epochs on the second: above 95 % on the first alone, above 80 % on average, more with growth than without."""
+    params = load()
+    stream_section = params.benchmarks["permuted_mnist"].stream.model_copy(update={"tasks": 2})
+    stream = build_stream(stream_section, 10, params.inputs, None, 0)
+    settings = params.settings("permuted_mnist", (32, 32))
+    settings = dataclasses.replace(
+        settings, optimisation=dataclasses.replace(settings.optimisation, epochs_first=10, epochs_later=6)
+    )
+    static = dataclasses.replace(settings, growth=dataclasses.replace(settings.growth, trigger="none"))
+    grown, fixed = learn(stream, settings, 0).history, learn(stream, static, 0).history
+    assert fixed.accuracy[0][0] > 0.95
+    assert fixed.average_accuracy() > 0.7
+    assert grown.average_accuracy() > max(0.8, fixed.average_accuracy())
+    assert grown.widths[-1][0] > 32
+    assert grown.widths[-1][1] == 32

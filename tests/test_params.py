@@ -1,0 +1,162 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.params import Params, ParamsError, load, parse
+
+TEXT = Path("params.yaml").read_text()
+DATA = yaml.safe_load(TEXT)
+
+
+def changed(key: str, value: object) -> str:
+    data = json.loads(json.dumps(DATA))
+    *path, last = key.split(".")
+    place = data
+    for part in path:
+        place = place[part]
+    place[last] = value
+    return yaml.safe_dump(data)
+
+
+def test_the_committed_file_is_valid_and_builds_settings():
+    params = load()
+    for benchmark, section in params.benchmarks.items():
+        made = params.settings(benchmark, (12, 12), trigger="ed")
+        assert made.ewc.strength == section.strength
+        assert made.growth.trigger == "ed"
+        assert made.optimisation.epochs_later == section.epochs_later
+
+
+def test_the_papers_hyperparameters_are_the_defaults():
+    """reports/paper/hyperparameters.csv says where each one stands in params.yaml."""
+    params = load()
+    seen = 0
+    for line in Path("reports/paper/hyperparameters.csv").read_text().splitlines()[1:]:
+        *_, mnist, _, key = line.split(",")
+        if not key:
+            continue
+        names = [key.replace("*", b) for b in params.benchmarks] if "*" in key else [key]
+        for name in names:
+            value = DATA
+            for part in name.split("."):
+                value = value[part]
+            assert float(value) == float(mnist), name
+            seen += 1
+    assert seen > 15
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e-05", 1e-5), ("1E3", 1000.0), ("-2.5e+1", -25.0), (".5e0", 0.5), ("1_0e1", 100.0)]
+)
+def test_numbers_in_scientific_notation_are_numbers(text, value):
+    """`dvc exp run -S rate=0.00001` writes 1e-05, which PyYAML alone reads as text."""
+    changed_text = TEXT.replace("mean: 0.1307", f"mean: {text}")
+    assert parse(changed_text).inputs.mean == value
+    assert isinstance(yaml.safe_load("mean: 1e-05")["mean"], str), "the reason for a loader of our own"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("noracl.gamma", 0.0, r"noracl.gamma must be a number in \(0, 1\]"),
+        ("noracl.gamma", "high", "noracl.gamma: Input should be a valid number"),
+        ("noracl.gamma", float("nan"), "noracl.gamma: Input should be a finite number"),
+        ("noracl.gamma", True, "noracl.gamma"),
+        ("noracl.trigger", "magic", "noracl.trigger must be one of joint"),
+        ("noracl.cooldown", 1.5, "noracl.cooldown"),
+        ("noracl.colour", 1, "noracl.colour: unknown key"),
+        ("seeds", [], "seeds"),
+        ("seeds", [1, 1], "seeds: .*must not name a value twice"),
+        ("seeds", [-1], "seeds.0"),
+        ("seeds", 5, "seeds"),
+        ("depths", [0], "depths.0"),
+        ("static.widths", {"small": 0}, "static.widths.small"),
+        ("static.widths", {}, "static.widths"),
+        ("fisher.labels", "guessed", "labels must be one of true, sampled"),
+        ("fisher.batches", 0, "batches"),
+        ("ewc.decay", 1.5, "ewc.decay"),
+        ("optimisation.clip", -1.0, "optimisation.clip"),
+        ("network.init", "magic", "network.init: .*must be one of glorot"),
+        ("benchmarks.split_mnist.stream.pairs", [[0, 0]], "pairs.*two different digits"),
+        ("benchmarks.split_mnist.stream.pairs", [[0, 10]], r"benchmarks.split_mnist.stream.pairs.0.1"),
+        ("benchmarks.permuted_mnist.stream.kind", "shuffled", "benchmarks.permuted_mnist.stream"),
+        ("benchmarks.permuted_mnist.outputs", 2, "outputs must be at least 10"),
+        ("benchmarks.rotated_mnist.stream.angles", [], "angles"),
+        ("compute.workers", 0, "compute.workers"),
+        ("tolerances.params_share", 2.0, "tolerances.params_share"),
+        ("data.limit", 1, "data.limit"),
+    ],
+)
+def test_a_wrong_value_is_named_by_its_key(key, value, message):
+    with pytest.raises(ParamsError, match=message):
+        parse(changed(key, value))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must hold keys and values"),
+        ("[1, 2", "not valid YAML"),
+        ("seeds: !!python/object/apply:os.system [true]", "not valid YAML"),
+        (TEXT + "\nseeds: [9]", "'seeds' stands twice"),
+        ("a: &a [*a]", "params.yaml"),
+        ("[" * 2000, "params.yaml"),
+        ("when: 2026-01-01", "no number, text, list or mapping"),
+        ("{}", "seeds: this key is missing"),
+    ],
+)
+def test_broken_files_get_one_clear_error(text, message):
+    with pytest.raises(ParamsError, match=message):
+        parse(text)
+
+
+def test_unquoted_true_labels_are_understood():
+    assert parse(TEXT.replace('labels: "true"', "labels: true")).fisher.labels == "true"
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def keys(data, prefix=""):
+    for name, value in data.items():
+        yield f"{prefix}{name}"
+        if isinstance(value, dict):
+            yield from keys(value, f"{prefix}{name}.")
+
+
+@given(st.sampled_from(sorted(keys(DATA))), VALUES)
+@settings(max_examples=150, deadline=None)
+def test_any_value_anywhere_is_accepted_or_refused_with_its_key(key, value):
+    text = changed(key, value)
+    try:
+        params = parse(text)
+    except ParamsError:
+        with pytest.raises(ParamsError, match=key.split(".")[0]):
+            parse(text)
+    else:
+        assert isinstance(params, Params)
+
+
+def test_a_stage_stops_before_it_runs(tmp_path):
+    (tmp_path / "params.yaml").write_text(changed("noracl.gamma", 7))
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline.train", "split_mnist", "noracl"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path.cwd()), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "noracl.gamma must be a number in (0, 1], got 7" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["params.yaml"]

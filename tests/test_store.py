@@ -1,0 +1,113 @@
+import dataclasses
+import json
+
+import pytest
+
+from noracl import History
+from pipeline import files, store
+from pipeline.params import load
+from pipeline.runs import Record, Run, machine
+from pipeline.train import table1_runs
+
+
+def a_run(**changes) -> Run:
+    return dataclasses.replace(table1_runs(load(), "permuted_mnist", "noracl")[0], **changes)
+
+
+def growth(run, **changes):
+    return dataclasses.replace(
+        run, settings=dataclasses.replace(run.settings, growth=dataclasses.replace(run.settings.growth, **changes))
+    )
+
+
+def record(tasks=10) -> Record:
+    history = History(
+        [[0.5] * (t + 1) for t in range(tasks)], [(4,)] * tasks, [8] * tasks, [(0.0,)] * tasks, [8.0] * tasks
+    )
+    return Record(tasks, history, None, {"total": 1.0}, machine())
+
+
+def test_a_record_comes_back_as_it_was(tmp_path):
+    run = a_run()
+    assert store.find(run, tmp_path) is None
+    store.save(run, record(), tmp_path)
+    assert store.find(run, tmp_path) == record()
+
+
+def test_the_key_follows_what_decides_the_run_and_nothing_else():
+    run = a_run()
+    same = [
+        a_run(suite="other"),
+        a_run(method="other"),
+        a_run(benchmark="other"),
+        growth(run, loss_window=9),
+        growth(run, fixed_neurons=9),
+        growth(run, random_scale=9.0),
+    ]
+    other = [
+        a_run(seed=9),
+        a_run(outputs=11),
+        a_run(limit=600),
+        growth(run, gamma=0.8),
+        growth(run, scale=0.3),
+        growth(run, init="he"),
+        growth(run, trigger="none"),
+    ]
+    assert {r.key for r in same} == {run.key}
+    assert len({r.key for r in [run, *other]}) == len(other) + 1
+    static = growth(run, trigger="none")
+    assert growth(static, gamma=0.1, init="zero").key == static.key
+    assert growth(growth(run, init="random"), random_scale=9.0).key != growth(run, init="random").key
+    assert growth(growth(run, trigger="loss"), loss_window=9).key != growth(run, trigger="loss").key
+
+
+def test_numerics_are_part_of_the_key(monkeypatch):
+    before = a_run().key
+    monkeypatch.setattr("pipeline.runs.NUMERICS", 10**6)
+    assert a_run().key != before
+
+
+def test_a_long_permuted_stream_serves_its_beginning(tmp_path):
+    run = a_run()
+    long = a_run(stream=run.stream.model_copy(update={"tasks": 12}))
+    assert long.key == run.key
+    store.save(long, record(12), tmp_path)
+    assert store.find(run, tmp_path) == record(10)
+    store.save(run, record(10), tmp_path)
+    assert store.find(long, tmp_path) is None, "a short one does not serve a long one"
+
+
+@pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "garbage"])
+def test_damaged_files_are_never_read_as_results(tmp_path, damage):
+    run = a_run()
+    store.save(run, record(), tmp_path)
+    (path,) = tmp_path.iterdir()
+    content = bytearray(path.read_bytes())
+    if damage == "truncate":
+        content = content[:-10]
+    elif damage == "flip":
+        content[len(content) // 2] ^= 1
+    else:
+        content = bytearray(b"" if damage == "empty" else b"{}")
+    path.write_bytes(content)
+    assert store.find(run, tmp_path) is None
+
+
+def test_infeasible_runs_are_remembered(tmp_path):
+    run, none = a_run(), Record(10, None, "no room", {"total": 1.0}, machine())
+    store.save(run, none, tmp_path)
+    assert store.find(run, tmp_path) == none
+
+
+def test_a_failing_write_leaves_the_old_file_and_no_scrap(tmp_path, monkeypatch):
+    path = tmp_path / "file.json"
+    files.write_json(path, {"old": 1})
+
+    def full(number):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        files.write_json(path, {"new": 2})
+    assert json.loads(path.read_text()) == {"old": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["file.json"]

@@ -1,0 +1,99 @@
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from pipeline.params import load
+from pipeline.tables import compare, counts, read_results, readme_with_tables, to_markdown, verdict
+
+NAN = math.nan
+LIMITS = load().tolerances
+
+
+@pytest.mark.parametrize(
+    ("ours", "sd", "paper", "paper_sd", "tolerance", "expected"),
+    [
+        (79.0, 0.0, 80.0, 0.0, 1.0, "match"),
+        (78.9, 0.0, 80.0, 0.0, 1.0, "lower"),
+        (81.1, 0.0, 80.0, 0.0, 1.0, "higher"),
+        (77.5, 2.0, 80.0, 2.0, 1.0, "match"),  # 2·sqrt(4/5 + 4/5) = 2.53
+        (77.4, 2.0, 80.0, 2.0, 1.0, "lower"),
+        (77.4, NAN, 80.0, NAN, 1.0, "lower"),
+        (NAN, NAN, 80.0, 1.0, 1.0, "n/a"),
+        (80.0, 1.0, NAN, NAN, 1.0, "n/a"),
+    ],
+)
+def test_verdict_by_hand(ours, sd, paper, paper_sd, tolerance, expected):
+    assert verdict(ours, sd, 5, paper, paper_sd, tolerance) == expected
+
+
+def test_more_seeds_make_the_verdict_stricter():
+    assert verdict(77.5, 3.0, 5, 80.0, 0.0, 1.0) == "match"
+    assert verdict(77.5, 3.0, 50, 80.0, 0.0, 1.0) == "lower"
+
+
+def results(accuracies, params):
+    rows = [
+        {
+            "row": "2L NORACL",
+            "benchmark": "b",
+            "seed": seed,
+            "task": task,
+            "accuracy": value - 0.1 * (2 - task),
+            "params": p,
+        }
+        for seed, (value, p) in enumerate(zip(accuracies, params, strict=True))
+        for task in (2, 1)
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_a_cell_is_mean_and_deviation_over_seeds_after_the_last_task():
+    paper = pd.DataFrame(
+        [{"row": "2L NORACL", "benchmark": "b", "params": 1000, "params_sd": NAN, "acc": 80.0, "acc_sd": 1.0}]
+    )
+    chosen = pd.DataFrame({"row": ["2L NORACL"], "benchmark": ["b"]})
+    (row,) = compare(results([0.79, 0.81, 0.83], [900, 1000, 1100]), paper, chosen, LIMITS).to_dict("records")
+    assert (row["seeds"], row["acc_mean"], row["acc_sd"]) == (3, 81.0, 2.0)
+    assert (row["params_mean"], row["params_sd"], row["paper_params"]) == (1000, 100, 1000)
+    assert (row["verdict"], row["params_verdict"], row["selected_on"]) == ("match", "match", "yes")
+    assert pd.isna(row["paper_params_sd"])
+    table = compare(results([0.5], [2000]), paper, chosen.iloc[:0], LIMITS)
+    (row,) = table.to_dict("records")
+    assert (row["verdict"], row["params_verdict"], row["selected_on"]) == ("lower", "higher", "no")
+    assert counts(table) == {
+        "all": {"match": 0, "cells": 1},
+        "selected_on": {"match": 0, "cells": 0},
+        "held_out": {"match": 0, "cells": 1},
+    }
+    text = to_markdown(table, [{"cpu": "c", "instructions": "i", "torch": "t", "python": "p"}])
+    assert "| 2L NORACL | b | 2.0k (1.0k) | ▲ higher | 50.0 (80.0 ± 1.0) | ▼ lower | no |" in text
+    assert "Computed on c (i), torch t, Python p." in text
+
+
+def test_readme_blocks_are_replaced_and_the_rest_is_kept(tmp_path):
+    (tmp_path / "main.md").write_text("| new |\n")
+    text = "before\n<!-- table main -->\n| old |\n<!-- end -->\nafter\n"
+    once = readme_with_tables(text, tmp_path)
+    assert once == "before\n<!-- table main -->\n| new |\n<!-- end -->\nafter\n"
+    assert readme_with_tables(once, tmp_path) == once
+
+
+def test_table_1_is_complete():
+    """All 24 cells, seeds 0 to 4, in the agreed format."""
+    table = pd.read_csv("reports/tables/main.csv")
+    expected = (
+        "row benchmark seeds params_mean params_sd acc_mean acc_sd paper_params paper_params_sd paper_acc paper_acc_sd "
+        "verdict params_verdict selected_on"
+    )
+    assert list(table) == expected.split()
+    assert len(table) == 24
+    assert set(table.seeds) == {5}
+    assert not table[["acc_mean", "acc_sd", "params_mean", "paper_params", "paper_acc"]].isna().any().any()
+    fixed = table[~table["row"].str.contains("NORACL")].set_index(["row", "benchmark"])["params_mean"]
+    assert fixed["1L medium", "permuted_mnist"] == 25408
+    assert fixed["2L large", "split_mnist"] == 54912
+    main = read_results([p.stem for p in Path("reports/results").glob("*-*.csv") if "signals" not in p.name])
+    assert set(main.seed) == {0, 1, 2, 3, 4}
+    assert main[["accuracy", "accuracy_first", "accuracy_newest", "locked_1"]].max().max() <= 1.0
