@@ -218,6 +218,8 @@ class Learner:
     def _consolidate(self) -> None:
         with self._clock("consolidation"):
             current = self._fisher()
+            if not bool(torch.isfinite(current).all()):
+                raise NonFiniteLoss(f"the loss became non-finite at task {self.number}, after its last step")
             self.consolidation.consolidate(self.network, current, self._fisher_batches())
             average = self.settings.ewc.average
             self.fisher_average = average(self.fisher_average, current)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from noracl import EWCSettings, Network, OnlineEWC, learn, permuted
+from noracl import EWCSettings, Learner, Network, OnlineEWC, learn, permuted
 from noracl.network import layers
 from noracl.optimisation import SGD, Batches
 from noracl.seeds import generator
@@ -115,7 +115,7 @@ def step_lines() -> list[Line]:
         lines.append(
             Line(f"step, {width}×{width}: against gather + first-layer products", ours / bare, "≤", limit, detail)
         )
-        ours, slow = alternate(setting.ours, setting.autograd, rounds=7)
+        ours, slow = alternate(setting.ours, setting.autograd, rounds=11)
         detail = f"{slow / STEPS * 1e6:.0f} µs a step with autograd"
         lines.append(Line(f"step, {width}×{width}: autograd loop against ours", slow / ours, "≥", 2.0, detail))
     return lines
@@ -184,8 +184,17 @@ def overhead_line() -> Line:
     # Percentile 0 is the least Fisher value, which never exceeds τ, a mean: all is looked at, nothing grows.
     checked = params.settings("permuted_mnist", (32, 32), percentile=0.0)
     unchecked = params.settings("permuted_mnist", (32, 32), trigger="none")
-    assert not learn(stream, checked).history.growth
-    with_checks, without = alternate(lambda: learn(stream, checked), lambda: learn(stream, unchecked), rounds=3)
+    best: dict[tuple[str, int], float] = {}
+    for _ in range(4):  # task by task in turns, so that both see the same machine
+        learners = {"with": Learner(stream, checked, 0), "without": Learner(stream, unchecked, 0)}
+        for number, task in enumerate(stream.tasks, start=1):
+            for kind, learner in learners.items():
+                start = time.perf_counter()
+                learner.learn_task(number, task)
+                seconds = time.perf_counter() - start
+                best[kind, number] = min(best.get((kind, number), seconds), seconds)
+        assert not learners["with"].history.growth
+    with_checks, without = (sum(s for (k, _), s in best.items() if k == kind) for kind in ("with", "without"))
     detail = f"{with_checks:.2f} s with, {without:.2f} s without growth checks, 3 tasks"
     return Line("run, 3 tasks of Permuted MNIST: NORACL's checks", with_checks / without, "≤", 1.056, detail)
 

@@ -16,7 +16,8 @@ from pipeline.files import write_json
 from pipeline.params import Params, load_or_exit
 from pipeline.paths import CHECK, PAPER, README, RESULTS
 from pipeline.runs import Run
-from pipeline.train import result_rows, table1_runs
+from pipeline.suites import table1
+from pipeline.train import result_rows
 
 #: One result of the paper that it prints in several tables: (table, row) for each of them.
 SAME_IN_THE_PAPER = [("main", "2L NORACL"), ("ablations", "full"), ("sensitivity", "default")]
@@ -96,7 +97,7 @@ def paper_agrees_with_itself(params: Params) -> list[str]:
 def golden_runs(params: Params) -> list[Run]:
     """One run per benchmark: NORACL at the largest depth with the first seed."""
     depth, seed = max(params.depths), params.seeds[0]
-    runs = [run for benchmark in params.benchmarks for run in table1_runs(params, benchmark, "noracl")]
+    runs = [run for benchmark in params.benchmarks for run in table1(params, benchmark, "noracl")]
     return [run for run in runs if len(run.settings.hidden) == depth and run.seed == seed]
 
 
@@ -118,10 +119,9 @@ def golden_runs_repeat(params: Params) -> list[str]:
                 for row in csv.DictReader(file)
                 if (row["layers"], row["seed"]) == (str(len(run.settings.hidden)), str(run.seed))
             ]
-        assert record.history is not None
         fresh = [
             {name: str(value) for name, value in row.items()}
-            for row in result_rows(run, record.history, max(params.depths))
+            for row in result_rows(run, record, max(params.depths), run.suite)
         ]
         known = json.loads((RESULTS / f"{run.suite}.provenance.json").read_text())
         if record.machine in known:

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from types import FrameType
@@ -128,7 +128,10 @@ def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = Fa
             while todo:
                 before = len(todo)
                 try:
-                    _run_some(todo, records, settings, progress)
+                    if settings.scheduler is None and workers(settings) == 1:
+                        _run_here(todo, records, progress)
+                    else:
+                        _run_some(todo, records, settings, progress)
                 except BrokenProcessPool:
                     deaths = deaths + 1 if len(todo) == before else 0
                     if deaths == 3:
@@ -151,13 +154,32 @@ def _run_some(todo: list[Run], records: dict[Run, Record], settings: Compute, pr
         while waiting:
             finished, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
             for future in finished:
-                run = futures[future]
-                try:
-                    record = future.result()
-                except NonFiniteLoss as error:
-                    raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
-                store.save(run, record)
-                records[run] = record
-                todo.remove(run)
-                progress.finished += 1
+                _keep(futures[future], future.result, todo, records, progress)
             progress.show(done + counter.value, force=not waiting)
+
+
+def _run_here(todo: list[Run], records: dict[Run, Record], progress: Progress) -> None:
+    """The same in this process, one run after the other."""
+    done = 0.0
+
+    def tell(part: float) -> None:
+        nonlocal done
+        done += part * run.cost
+        progress.show(done)
+
+    for run in list(todo):
+        _keep(run, lambda: compute(run, tell), todo, records, progress)  # noqa: B023
+    progress.show(done, force=True)
+
+
+def _keep(
+    run: Run, result: Callable[[], Record], todo: list[Run], records: dict[Run, Record], progress: Progress
+) -> None:
+    try:
+        record = result()
+    except NonFiniteLoss as error:
+        raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
+    store.save(run, record)
+    records[run] = record
+    todo.remove(run)
+    progress.finished += 1

@@ -11,16 +11,26 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from noracl import EWCSettings, FisherSettings, GrowthSettings, OptimisationSettings, Settings
 from noracl.network import INITIALISERS
+from noracl.neurogenesis import INITIALISERS as NEWCOMERS
+from noracl.triggers import TRIGGERS
 from pipeline.paths import PARAMS
 
 Count = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0)]
+Widths = Annotated[tuple[Count, ...], Field(min_length=1)]
 Digit = Annotated[int, Field(ge=0, le=9)]
 
 
 class ParamsError(ValueError):
     """params.yaml cannot be used; the message names the key and what to do."""
+
+
+def distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+    """The values, if none stands twice."""
+    if len(set(values)) != len(values):
+        raise ValueError("must not name a value twice")
+    return values
 
 
 class Section(BaseModel):
@@ -153,6 +163,68 @@ class Benchmark(Section):
         return self
 
 
+class Stress(Section):
+    """The long streams."""
+
+    short: Count
+    long: Count
+    static: Annotated[dict[str, Widths], Field(min_length=1)]
+    long_only: list[str]
+    start: Widths
+
+    @model_validator(mode="after")
+    def _fits(self) -> "Stress":
+        if self.short >= self.long:
+            raise ValueError(f"short must be below long, got {self.short} and {self.long}")
+        if unknown := set(self.long_only) - set(self.static):
+            raise ValueError(f"long_only names {', '.join(sorted(unknown))}, which static does not have")
+        return self
+
+
+class Ablations(Section):
+    """Other ways to start new neurons, and to decide when to add them."""
+
+    init: list[str]
+    trigger: list[str]
+
+    @model_validator(mode="after")
+    def _known(self) -> "Ablations":
+        for field, allowed in (("init", NEWCOMERS), ("trigger", TRIGGERS)):
+            if unknown := set(getattr(self, field)) - set(allowed):
+                raise ValueError(f"{field}: unknown {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
+        return self
+
+
+class Sensitivity(Section):
+    """Values of the growth rule's thresholds, one at a time."""
+
+    gamma: list[Annotated[float, Field(gt=0, le=1)]]
+    percentile: list[Annotated[float, Field(ge=0, le=100)]]
+    epsilon: list[Annotated[float, Field(gt=0)]]
+
+
+class Theory(Section):
+    """Random pattern association."""
+
+    widths: Annotated[tuple[Annotated[int, Field(ge=8, le=4096)], ...], Field(min_length=1)]
+    tasks: Annotated[int, Field(ge=16, le=100000)]
+    inputs: Annotated[int, Field(ge=1, le=100000)]
+    few_inputs: Annotated[int, Field(ge=1, le=100000)]
+    neurons: Annotated[tuple[Count, ...], Field(min_length=1)]
+    epsilons: Annotated[tuple[Annotated[float, Field(ge=1e-14, le=1)], ...], Field(min_length=5)]
+
+    @field_validator("widths", "neurons", "epsilons")
+    @classmethod
+    def _distinct(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        return distinct(value)
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> "Theory":
+        if self.tasks < max(self.widths):
+            raise ValueError(f"tasks must be at least the largest of widths, {max(self.widths)}, got {self.tasks}")
+        return self
+
+
 class Tolerances(Section):
     """When two numbers count as the same."""
 
@@ -184,15 +256,17 @@ class Params(Section):
     noracl: Growth
     heuristics: Heuristics
     benchmarks: Annotated[dict[str, Benchmark], Field(min_length=1)]
+    stress: Stress
+    ablations: Ablations
+    sensitivity: Sensitivity
+    theory: Theory
     tolerances: Tolerances
     compute: Compute
 
     @field_validator("seeds", "depths")
     @classmethod
-    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        if len(set(value)) != len(value):
-            raise ValueError("must not name a value twice")
-        return value
+    def _distinct(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        return distinct(value)
 
     def settings(self, benchmark: str, hidden: tuple[int, ...], **growth: Any) -> Settings:
         """The library's settings for a run; ``growth`` overrides parts of the growth rule."""

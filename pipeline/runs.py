@@ -47,11 +47,28 @@ class Run:
     settings: Settings
 
     @classmethod
-    def of(cls, params: Params, suite: str, benchmark: str, method: str, seed: int, settings: Settings) -> "Run":
-        """A run on a benchmark of params.yaml."""
+    def of(
+        cls,
+        params: Params,
+        suite: str,
+        benchmark: str,
+        method: str,
+        seed: int,
+        settings: Settings,
+        stream: StreamSection | None = None,
+    ) -> "Run":
+        """A run on a benchmark of params.yaml, or on a variant of its stream."""
         chosen = params.benchmarks[benchmark]
         return cls(
-            suite, benchmark, method, seed, chosen.stream, chosen.outputs, params.inputs, params.data.limit, settings
+            suite,
+            benchmark,
+            method,
+            seed,
+            stream or chosen.stream,
+            chosen.outputs,
+            params.inputs,
+            params.data.limit,
+            settings,
         )
 
     @property

@@ -9,11 +9,13 @@ import pandas as pd
 
 from pipeline.files import write_text
 from pipeline.params import Params, Tolerances, load_or_exit
-from pipeline.paths import METRICS, PAPER, PLOTS, README, RESULTS, TABLES
-from pipeline.train import FAMILIES, suite_of
+from pipeline.paths import METRICS, PAPER, PLOTS, README, RESULTS, TABLES, TIMING
+from pipeline.suites import FAMILIES
 
 PAPER_SEEDS = 5
-MARKS = {"match": "✓ match", "higher": "▲ higher", "lower": "▼ lower", "n/a": "n/a"}
+MARKS = {"match": "✓", "higher": "▲", "lower": "▼", "n/a": ""}
+LEGEND = "Ours, then the paper's in brackets; ✓ matches, ▲ is higher than, ▼ is lower than the paper's."
+CHOSEN = "\\* marks cells that helped to choose the configuration."
 TITLES = {
     "permuted_mnist": "Permuted MNIST",
     "rotated_mnist": "Rotated MNIST",
@@ -39,52 +41,68 @@ def verdict(ours: float, sd: float, seeds: int, paper: float, paper_sd: float, t
     return "higher" if ours > paper else "lower"
 
 
-def read_results(suites: list[str]) -> pd.DataFrame:
+def read_results(*suites: str) -> pd.DataFrame:
     """Rows of several suites, one per run and task."""
     return pd.concat([pd.read_csv(RESULTS / f"{suite}.csv") for suite in suites], ignore_index=True)
+
+
+def final_rows(results: pd.DataFrame) -> pd.DataFrame:
+    """The last task of each run; a run that could not go on has no numbers there."""
+    return results.sort_values("task", kind="stable").groupby(["row", "benchmark", "seed"], sort=False).tail(1)
 
 
 def compare(results: pd.DataFrame, paper: pd.DataFrame, selected: pd.DataFrame, limits: Tolerances) -> pd.DataFrame:
     """One row per cell: mean and deviation over seeds after the last task, the paper's numbers, the verdicts.
 
-    ``results`` has a column ``row`` with the table's row names. Verdicts are on the numbers as printed.
+    ``results`` has a column ``row`` with the table's row names. Verdicts are on the numbers as printed. A cell with
+    a run that could not go on has no mean, as in the paper; ``infeasible`` counts such runs.
     """
-    runs = ["row", "benchmark", "seed"]
-    final = results.sort_values("task").groupby(runs, sort=False).tail(1)
-    cells = final.groupby(["row", "benchmark"], sort=False).agg(
-        seeds=("seed", "count"),
-        params_mean=("params", "mean"),
-        params_sd=("params", "std"),
-        acc_mean=("accuracy", "mean"),
-        acc_sd=("accuracy", "std"),
+    cells = (
+        final_rows(results)
+        .groupby(["row", "benchmark"], sort=False)
+        .agg(
+            seeds=("accuracy", "count"),
+            infeasible=("accuracy", lambda values: int(values.isna().sum())),
+            params_mean=("params", "mean"),
+            params_sd=("params", "std"),
+            acc_mean=("accuracy", "mean"),
+            acc_sd=("accuracy", "std"),
+            plastic_mean=("plastic", "mean"),
+            plastic_sd=("plastic", "std"),
+        )
     )
     cells[["acc_mean", "acc_sd"]] = (cells[["acc_mean", "acc_sd"]] * 100).round(2)
-    cells[["params_mean", "params_sd"]] = cells[["params_mean", "params_sd"]].round(0)
-    theirs = paper.rename(
-        columns={"params": "paper_params", "params_sd": "paper_params_sd", "acc": "paper_acc", "acc_sd": "paper_acc_sd"}
-    )
-    table = theirs.merge(cells.reset_index(), on=["row", "benchmark"], how="right")
-    table["verdict"] = [
-        verdict(r.acc_mean, r.acc_sd, r.seeds, r.paper_acc, r.paper_acc_sd, limits.accuracy_points)
-        for r in table.itertuples()
-    ]
-    table["params_verdict"] = [
-        verdict(
-            r.params_mean,
-            r.params_sd,
-            r.seeds,
-            r.paper_params,
-            r.paper_params_sd,
-            limits.params_share * r.paper_params,
-        )
-        for r in table.itertuples()
-    ]
+    whole = ["params_mean", "params_sd", "plastic_mean", "plastic_sd"]
+    cells[whole] = cells[whole].round(0)
+    cells.loc[cells.infeasible > 0, [*whole, "acc_mean", "acc_sd"]] = math.nan
+    theirs = paper.rename(columns={name: f"paper_{name}" for name in paper if name not in ("row", "benchmark")})
+    table = cells.reset_index().merge(theirs, on=["row", "benchmark"], how="left")
+    for name, ours, tolerance in (("verdict", "acc", None), ("params_verdict", "params", limits.params_share)):
+        table[name] = [
+            verdict(
+                cell[f"{ours}_mean"],
+                cell[f"{ours}_sd"],
+                cell["seeds"],
+                cell[f"paper_{ours}"],
+                cell[f"paper_{ours}_sd"],
+                limits.accuracy_points if tolerance is None else tolerance * cell[f"paper_{ours}"],
+            )
+            for cell in table.to_dict("records")
+        ]
     chosen = set(zip(selected["row"], selected["benchmark"], strict=True))
     cell_names = zip(table["row"], table["benchmark"], strict=True)
     table["selected_on"] = ["yes" if cell in chosen else "no" for cell in cell_names]
-    whole = ["params_mean", "params_sd", "paper_params", "paper_params_sd"]
-    table[whole] = table[whole].astype("Int64")
-    return table[COLUMNS]
+    counted = [*whole, "paper_params", "paper_params_sd"]
+    table[counted] = table[counted].astype("Int64")
+    return table
+
+
+def overtakes(results: pd.DataFrame, method: str, rival: str) -> int | None:
+    """The task from which on the method's mean accuracy over seeds stays above the rival's; None if it does not."""
+    means = results.pivot_table(index="task", columns="method", values="accuracy", aggfunc="mean")
+    behind = means.index[means[method] <= means[rival]]
+    last = int(behind.max()) if len(behind) else 0
+    return last + 1 if last < int(means.index.max()) else None
 
 
 def counts(table: pd.DataFrame, column: str = "verdict") -> dict[str, dict[str, int]]:
@@ -104,22 +122,35 @@ def _number(value: float, sd: float, thousands: bool) -> str:
     return f"{text} ± {sd / 1000:.1f}" if thousands else f"{text} ± {sd:.1f}"
 
 
-def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]]) -> str:
-    """The table for people: ours, then the paper's in brackets, then the verdict in words."""
-    lines = [
-        "| row | benchmark | params (paper) | | accuracy % (paper) | | helped to choose? |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for r in table.itertuples():
-        params = f"{_number(r.params_mean, r.params_sd, True)} ({_number(r.paper_params, r.paper_params_sd, True)})"
-        accuracy = f"{_number(r.acc_mean, r.acc_sd, False)} ({_number(r.paper_acc, r.paper_acc_sd, False)})"
-        title = TITLES.get(r.benchmark, r.benchmark)
-        lines.append(
-            f"| {r.row} | {title} | {params} | {MARKS[r.params_verdict]} | {accuracy} | {MARKS[r.verdict]} "
-            f"| {r.selected_on} |"
-        )
-    seeds = sorted(set(table.seeds))
-    lines += ["", f"Seeds a cell: {', '.join(map(str, seeds))}. " + provenance_line(machines)]
+def _cell(cell: dict[str, object], ours: str, thousands: bool) -> str:
+    """Ours, mark, the paper's in brackets."""
+    if cell["infeasible"]:
+        return f"N/A, infeasible in {cell['infeasible']} of {cell['infeasible'] + cell['seeds']} seeds"  # type: ignore[operator]
+    mine = _number(cell[f"{ours}_mean"], cell[f"{ours}_sd"], thousands)  # type: ignore[arg-type]
+    theirs = _number(cell[f"paper_{ours}"], cell[f"paper_{ours}_sd"], thousands)  # type: ignore[arg-type]
+    mark = MARKS[str(cell["params_verdict" if thousands else "verdict"])]
+    star = "\\*" if cell["selected_on"] == "yes" else ""
+    return f"{mine}{star} {mark} ({theirs})".replace("  ", " ")
+
+
+def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], extra: dict[str, str] | None = None) -> str:
+    """The table for people, a row a method, benchmarks side by side; ``extra`` names further columns."""
+    benchmarks = list(dict.fromkeys(table["benchmark"]))
+    heads = [f"{TITLES.get(b, b)}: {what}" for b in benchmarks for what in ("params", "accuracy %")]
+    heads += (extra or {}).values()
+    lines = [f"| | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
+    for row in dict.fromkeys(table["row"]):
+        parts = []
+        for benchmark in benchmarks:
+            found = table[(table["row"] == row) & (table["benchmark"] == benchmark)].to_dict("records")
+            parts += [_cell(found[0], "params", True), _cell(found[0], "acc", False)] if found else ["", ""]
+        for name in extra or {}:
+            value = found[0][name]
+            parts.append("" if pd.isna(value) else f"{value:.0f}")
+        lines.append(f"| {row} | {' | '.join(parts)} |")
+    seeds = ", ".join(str(n) for n in sorted(set(table["seeds"] + table["infeasible"])))
+    note = f"{LEGEND} {CHOSEN} " if "yes" in set(table["selected_on"]) else f"{LEGEND} "
+    lines += ["", f"{note}Mean ± deviation over {seeds} seeds. {provenance_line(machines)}"]
     return "\n".join(lines) + "\n"
 
 
@@ -129,7 +160,7 @@ def provenance_line(machines: list[dict[str, str]]) -> str:
     return f"Computed on {made}."
 
 
-def machines_of(suites: list[str]) -> list[dict[str, str]]:
+def machines_of(*suites: str) -> list[dict[str, str]]:
     """Every machine that computed a run of these suites."""
     found: list[dict[str, str]] = []
     for suite in suites:
@@ -139,36 +170,90 @@ def machines_of(suites: list[str]) -> list[dict[str, str]]:
     return found
 
 
+def suites_of_tables(params: Params) -> dict[str, list[str]]:
+    """The suites behind each table."""
+    found = {"main": [f"{benchmark}-{family}" for benchmark in params.benchmarks for family in FAMILIES]}
+    return found
+
+
+def build_table(name: str, suites: list[str], params: Params) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A table and the results behind it."""
+    results = read_results(*suites)
+    results["row"] = results["method"]
+    if name == "main":
+        results["row"] = results["layers"].astype(str) + "L " + results["method"]
+    path = PAPER / f"{name}.csv"
+    paper = pd.read_csv(path if path.exists() else PAPER / "main.csv")
+    if not path.exists():
+        paper = paper.iloc[:0]
+    selected = pd.read_csv(PAPER / "selected_on.csv")
+    table = compare(results, paper, selected[selected["table"] == name], params.tolerances)
+    order = {cell: i for i, cell in enumerate(zip(paper["row"], paper["benchmark"], strict=True))}
+    places = [order.get(cell, len(order)) for cell in zip(table["row"], table["benchmark"], strict=True)]
+    table = table.iloc[sorted(range(len(table)), key=lambda i: places[i])].reset_index(drop=True)
+    if name.startswith("stress"):
+        table["overtakes_75x32"] = [
+            overtakes(results, "NORACL", "75×32") if {"75×32"} <= set(results["method"]) and row == "NORACL" else None
+            for row in table["row"]
+        ]
+        table["overtakes_75x32"] = table["overtakes_75x32"].astype("Int64")
+    return table, results
+
+
+EXTRA = {
+    "ablations": ["infeasible"],
+    "stress": ["plastic_mean", "plastic_sd", "overtakes_75x32"],
+}
+EXTRA_HEADS = {
+    "stress": {"plastic_mean": "effective plastic parameters", "overtakes_75x32": "stays ahead of 75×32 from task"}
+}
+
+
 def build(params: Params) -> dict[Path, str]:
     """Every file of the stage, by path."""
-    suites = [suite_of(benchmark, family) for benchmark in params.benchmarks for family in FAMILIES]
-    results = read_results(suites)
-    results["row"] = results["layers"].astype(str) + "L " + results["method"]
-    selected = pd.read_csv(PAPER / "selected_on.csv").query("table == 'main'")
-    table = compare(results, pd.read_csv(PAPER / "main.csv"), selected, params.tolerances)
-    order = {row: i for i, row in enumerate(dict.fromkeys(pd.read_csv(PAPER / "main.csv")["row"]))}
-    table = table.sort_values("row", key=lambda rows: rows.map(order), kind="stable")
-    table = table.sort_values("benchmark", key=lambda b: b.map(list(params.benchmarks).index), kind="stable")
-    files = {
-        TABLES / "main.csv": table.to_csv(index=False, lineterminator="\n"),
-        TABLES / "main.md": to_markdown(table, machines_of(suites)),
-        METRICS: json.dumps(metrics(table), indent=1) + "\n",
-    }
-    for benchmark, rows in results.groupby("benchmark"):
-        for quantity in ("accuracy", "params"):
-            wide = rows.pivot_table(index="task", columns="row", values=quantity, aggfunc="mean", sort=False)
-            files[PLOTS / f"{benchmark}-{quantity}.csv"] = wide.round(4).to_csv(lineterminator="\n")
+    files: dict[Path, str] = {}
+    numbers: dict[str, object] = {}
+    verdicts: dict[str, object] = {}
+    for name, suites in suites_of_tables(params).items():
+        table, results = build_table(name, suites, params)
+        kind = "stress" if name.startswith("stress") else name
+        files[TABLES / f"{name}.csv"] = table[COLUMNS + EXTRA.get(kind, [])].to_csv(index=False, lineterminator="\n")
+        files[TABLES / f"{name}.md"] = to_markdown(table, machines_of(*suites), EXTRA_HEADS.get(kind))
+        numbers[name] = metrics(table)
+        verdicts[name] = {"accuracy": counts(table), "params": counts(table, "params_verdict")}
+        if name in ("ablations", "sensitivity"):
+            continue
+        for benchmark, rows in results.groupby("benchmark"):
+            curves = rows.groupby(["row", "task"], sort=False)[["accuracy", "params", "width_1"]].mean().round(4)
+            files[PLOTS / f"{benchmark if name == 'main' else name}.csv"] = curves.to_csv(lineterminator="\n")
+    files[METRICS] = json.dumps({"tables": numbers, "verdicts": verdicts}, indent=1) + "\n"
     return files
 
 
 def metrics(table: pd.DataFrame) -> dict[str, object]:
     """What `dvc metrics diff` and `dvc exp show` compare."""
-    cells: dict[str, dict[str, dict[str, float]]] = {}
-    for r in table.itertuples():
-        cell = {"accuracy": r.acc_mean, "params": int(r.params_mean)}
-        cells.setdefault(r.benchmark, {})[r.row.replace(" ", "_")] = cell
-    verdicts = {"accuracy": counts(table), "params": counts(table, "params_verdict")}
-    return {"main": cells, "verdicts": verdicts}
+    cells: dict[str, dict[str, object]] = {}
+    for cell in table.to_dict("records"):
+        if not pd.isna(cell["acc_mean"]):
+            numbers = {"accuracy": cell["acc_mean"], "params": int(cell["params_mean"])}
+            name = re.sub(r"[^\w×=-]+", "_", cell["row"])
+            cells.setdefault(cell["benchmark"], {})[name] = numbers
+    return dict(cells)
+
+
+def timing_markdown(params: Params) -> str:
+    """How long each suite takes, from the seconds of its runs; wall-clock, so no part of any freshness check."""
+    lines = ["| table | runs | 1 core | 2 cores | 16 cores (by calculation) |", "| --- | --- | --- | --- | --- |"]
+    total = {1: 0.0, 2: 0.0, 16: 0.0}
+    for name, suites in suites_of_tables(params).items():
+        runs = pd.concat([pd.read_csv(TIMING / f"{suite}.csv") for suite in suites])["total"]
+        hours = {cores: max(runs.sum() / cores, runs.max()) / 3600 for cores in total}
+        total = {cores: total[cores] + hours[cores] for cores in total}
+        cells = " | ".join(f"{hours[cores]:.2f} h" for cores in total)
+        lines.append(f"| {name} | {len(runs)} | {cells} |")
+    lines.append("| all | | " + " | ".join(f"**{hours:.2f} h**" for hours in total.values()) + " |")
+    lines += ["", "From the seconds of the runs, two at a time on two cores; no table ends before its longest run."]
+    return "\n".join(lines) + "\n"
 
 
 def readme_with_tables(text: str, tables: Path = TABLES) -> str:
@@ -185,11 +270,9 @@ def main() -> None:
     params = load_or_exit()
     for path, content in build(params).items():
         write_text(path, content)
+    write_text(TABLES / "timing.md", timing_markdown(params))
     if README.exists():
         write_text(README, readme_with_tables(README.read_text()))
-    summary = json.loads(METRICS.read_text())["verdicts"]["accuracy"]
-    write = ", ".join(f"{name} {c['match']}/{c['cells']}" for name, c in summary.items())
-    print(f"tables: accuracies that match the paper: {write}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Stages train@…: every run of a benchmark and a family, as one CSV of results."""
+"""The training stages: every run of a suite, as one CSV of results."""
 
 import argparse
 import csv
@@ -7,68 +7,64 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from noracl import History
+from noracl.learner import COMPONENTS
 from pipeline.executor import RunFailed, run_all
 from pipeline.files import write_json, write_text
 from pipeline.params import Params, load_or_exit
 from pipeline.paths import RESULTS, TIMING
 from pipeline.runs import Record, Run
+from pipeline.suites import FAMILIES, suites
 
 SIGNAL_COLUMNS = (
     *("benchmark", "method", "layers", "seed", "task", "epoch", "layer"),
     *("phi", "reference", "percentile", "tau", "neurons"),
 )
-FAMILIES = ("static", "noracl")
 
 
-def suite_of(benchmark: str, family: str) -> str:
-    """The suite of Table 1 that holds a benchmark's runs of one family."""
-    return f"{benchmark}-{family}"
+def result_rows(run: Run, record: Record, layers: int, suite: str) -> list[dict[str, object]]:
+    """One row per task, as reports/results holds them; ``layers`` is the largest depth of the suite.
 
-
-def table1_runs(params: Params, benchmark: str, family: str) -> list[Run]:
-    """The runs behind one benchmark's column of Table 1 (section 5.1)."""
-    suite = suite_of(benchmark, family)
-    start = params.benchmarks[benchmark].start
-    methods = params.static.widths if family == "static" else {"NORACL": start}
-    rule = {"trigger": "none"} if family == "static" else {}
-    return [
-        Run.of(params, suite, benchmark, method, seed, params.settings(benchmark, (width,) * depth, **rule))
-        for depth in params.depths
-        for method, width in methods.items()
-        for seed in params.seeds
-    ]
-
-
-def result_rows(run: Run, history: History, layers: int) -> list[dict[str, object]]:
-    """One row per task, as reports/results holds them; ``layers`` is the largest depth of the suite."""
-    rows = []
+    A run in which the method could not go on has one row, for task 0, without numbers.
+    """
+    history, rows = record.history, []
+    if history is None:
+        row = dict.fromkeys(result_columns(layers), "")
+        labels = (suite, run.benchmark, run.method, len(run.settings.hidden), run.seed, 0)
+        return [row | dict(zip(row, labels, strict=False))]
     for index, accuracies in enumerate(history.accuracy):
-        row: dict[str, object] = {
-            "suite": run.suite,
-            "benchmark": run.benchmark,
-            "method": run.method,
-            "layers": len(run.settings.hidden),
-            "seed": run.seed,
-            "task": index + 1,
-            "accuracy": f"{history.average_accuracy(index):.6f}",
-            "accuracy_first": f"{accuracies[0]:.6f}",
-            "accuracy_newest": f"{accuracies[-1]:.6f}",
-            "params": history.parameters[index],
-        }
         widths, locked = history.widths[index], history.locked[index]
-        for layer in range(layers):
-            row[f"width_{layer + 1}"] = widths[layer] if layer < len(widths) else ""
-        row["growth_events"] = sum(event.task <= index + 1 for event in history.growth)
-        for layer in range(layers):
-            row[f"locked_{layer + 1}"] = f"{locked[layer]:.6f}" if layer < len(locked) else ""
-        row["plastic"] = f"{history.plastic[index]:.3f}"
-        rows.append(row)
+        missing = [""] * (layers - len(widths))
+        values = [
+            *(suite, run.benchmark, run.method, len(run.settings.hidden), run.seed, index + 1),
+            f"{history.average_accuracy(index):.6f}",
+            f"{accuracies[0]:.6f}",
+            f"{accuracies[-1]:.6f}",
+            history.parameters[index],
+            *(*widths, *missing),
+            sum(event.task <= index + 1 for event in history.growth),
+            *(*(f"{share:.6f}" for share in locked), *missing),
+            f"{history.plastic[index]:.3f}",
+        ]
+        rows.append(dict(zip(result_columns(layers), values, strict=True)))
     return rows
 
 
-def signal_rows(run: Run, history: History) -> list[dict[str, object]]:
+def result_columns(layers: int) -> list[str]:
+    """Columns of reports/results/<suite>.csv."""
+    return [
+        *("suite", "benchmark", "method", "layers", "seed", "task"),
+        *("accuracy", "accuracy_first", "accuracy_newest", "params"),
+        *(f"width_{layer + 1}" for layer in range(layers)),
+        "growth_events",
+        *(f"locked_{layer + 1}" for layer in range(layers)),
+        "plastic",
+    ]
+
+
+def signal_rows(run: Run, record: Record) -> list[dict[str, object]]:
     """One row per epoch and layer at which the growth rule looked, with the neurons that it added."""
+    if (history := record.history) is None:
+        return []
     grown = {(e.task, e.epoch, e.layer): e.neurons for e in history.growth}
     return [
         {
@@ -90,22 +86,24 @@ def signal_rows(run: Run, history: History) -> list[dict[str, object]]:
     ]
 
 
-def write_csv(path: Path, rows: Sequence[dict[str, object]], columns: Sequence[str] = ()) -> None:
-    """A CSV with Unix line ends, replaced at once; ``columns`` where there may be no row to tell."""
+def write_csv(path: Path, rows: Sequence[dict[str, object]], columns: Sequence[str]) -> None:
+    """A CSV with Unix line ends, replaced at once."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns or list(rows[0]), lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     write_text(path, text.getvalue())
 
 
-def write_suite(suite: str, runs: Sequence[Run], records: Sequence[Record]) -> None:
+def write_suite(suite: str, runs: Sequence[Run], records: Sequence[Record], signals: bool = False) -> None:
     """Results, the signals behind them, where they were computed, and apart from them how long it took."""
     layers = max(len(run.settings.hidden) for run in runs)
-    pairs = [(run, record.history) for run, record in zip(runs, records, strict=True) if record.history is not None]
-    write_csv(RESULTS / f"{suite}.csv", [row for run, history in pairs for row in result_rows(run, history, layers)])
-    signals = [row for run, history in pairs for row in signal_rows(run, history)]
-    write_csv(RESULTS / f"{suite}.signals.csv", signals, SIGNAL_COLUMNS)
+    pairs = list(zip(runs, records, strict=True))
+    rows = [row for run, record in pairs for row in result_rows(run, record, layers, suite)]
+    write_csv(RESULTS / f"{suite}.csv", rows, result_columns(layers))
+    if signals:
+        seen = [row for run, record in pairs for row in signal_rows(run, record)]
+        write_csv(RESULTS / f"{suite}.signals.csv", seen, SIGNAL_COLUMNS)
     machines: list[dict[str, str]] = []
     for record in records:
         if record.machine not in machines:
@@ -113,32 +111,45 @@ def write_suite(suite: str, runs: Sequence[Run], records: Sequence[Record]) -> N
     write_json(RESULTS / f"{suite}.provenance.json", machines)
     timing = [
         {
+            "benchmark": run.benchmark,
             "method": run.method,
             "layers": len(run.settings.hidden),
             "seed": run.seed,
-            **{name: f"{seconds:.2f}" for name, seconds in record.seconds.items()},
+            "tasks": record.tasks,
+            **{name: f"{record.seconds.get(name, 0):.2f}" for name in (*COMPONENTS, "total")},
         }
-        for run, record in zip(runs, records, strict=True)
+        for run, record in pairs
     ]
-    write_csv(TIMING / f"{suite}.csv", timing)
+    write_csv(TIMING / f"{suite}.csv", timing, list(timing[0]))
+
+
+def write_stress(params: Params, runs: Sequence[Run], records: Sequence[Record]) -> None:
+    """The long stream, and the short one, which is its beginning."""
+    write_suite(f"stress{params.stress.long}", runs, records)
+    short = [
+        (run, record.first(params.stress.short))
+        for run, record in zip(runs, records, strict=True)
+        if run.method not in params.stress.long_only
+    ]
+    write_suite(f"stress{params.stress.short}", [run for run, _ in short], [record for _, record in short])
 
 
 def main() -> None:
     """Command line of the stages."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("benchmark")
-    parser.add_argument("family", choices=FAMILIES)
-    arguments = parser.parse_args()
     params = load_or_exit()
-    if arguments.benchmark not in params.benchmarks:
-        sys.exit(f"params.yaml has no benchmarks.{arguments.benchmark}; it has {', '.join(params.benchmarks)}")
-    runs = table1_runs(params, arguments.benchmark, arguments.family)
-    suite = suite_of(arguments.benchmark, arguments.family)
+    known = suites(params)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("suite", choices=known)
+    suite = parser.parse_args().suite
+    runs = known[suite]
     try:
         records = run_all(runs, params.compute, suite)
     except (RunFailed, FileNotFoundError) as error:
         sys.exit(f"{suite}: {error}")
-    write_suite(suite, runs, records)
+    if suite == "stress":
+        write_stress(params, runs, records)
+    else:
+        write_suite(suite, runs, records, signals=suite.endswith(FAMILIES))
 
 
 if __name__ == "__main__":

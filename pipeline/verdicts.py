@@ -13,11 +13,13 @@ PARTS = {
 
 def main() -> None:
     """Print the counts as Markdown."""
-    for quantity, counts in json.loads(METRICS.read_text())["verdicts"].items():
-        for part, words in PARTS.items():
-            match, cells = counts[part]["match"], counts[part]["cells"]
-            print(f"- {quantity}: {match} of {cells} match the paper ({words})")
-    print(f"\nEvery cell, ours beside the paper's: {TABLES / 'main.md'}")
+    for table, quantities in json.loads(METRICS.read_text())["verdicts"].items():
+        for quantity, counts in quantities.items():
+            for part, words in PARTS.items():
+                match, cells = counts[part]["match"], counts[part]["cells"]
+                if cells:
+                    print(f"- {table}, {quantity}: {match} of {cells} match the paper ({words})")
+    print(f"\nEvery cell, ours beside the paper's: {TABLES}")
 
 
 if __name__ == "__main__":

@@ -248,6 +248,12 @@ def test_divergence_is_reported_with_its_place():
         learn(toy_stream(), wild)
 
 
+def test_divergence_at_the_very_last_step_is_no_result():
+    one_step = replace(QUICK, batch_size=96, epochs_first=1, rate_first=1e30, clip=None)
+    with pytest.raises(NonFiniteLoss, match="non-finite at task 1, after its last step"):
+        learn(toy_stream(1), replace(STATIC, optimisation=one_step))
+
+
 def test_sampled_labels_and_batch_estimator_run():
     for fisher in (FisherSettings(labels="sampled"), FisherSettings(estimator="batch", batches=2)):
         assert learn(toy_stream(), replace(SMALL, fisher=fisher)).history.average_accuracy() > 0.3

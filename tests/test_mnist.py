@@ -19,7 +19,7 @@ def test_files_are_what_they_should_be(mnist_folder):
 
 
 def test_two_tasks_are_learnt_and_growth_helps(mnist_folder):
-    """Two tasks, few epochs on the second: above 95 % on the first alone, above 80 % on average, more with growth than without."""
+    """Few epochs on the second: over 95 % on the first alone, over 80 % on average, more with growth than without."""
     params = load()
     stream_section = params.benchmarks["permuted_mnist"].stream.model_copy(update={"tasks": 2})
     stream = build_stream(stream_section, 10, params.inputs, None, 0)

@@ -7,11 +7,11 @@ from noracl import History
 from pipeline import files, store
 from pipeline.params import load
 from pipeline.runs import Record, Run, machine
-from pipeline.train import table1_runs
+from pipeline.suites import table1
 
 
 def a_run(**changes) -> Run:
-    return dataclasses.replace(table1_runs(load(), "permuted_mnist", "noracl")[0], **changes)
+    return dataclasses.replace(table1(load(), "permuted_mnist", "noracl")[0], **changes)
 
 
 def growth(run, **changes):

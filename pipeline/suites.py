@@ -1,0 +1,75 @@
+"""Which runs make a suite: the experiments of the paper, section by section."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from pipeline.params import Params
+from pipeline.runs import Run
+
+FAMILIES = ("static", "noracl")
+MNIST_STREAM = "permuted_mnist"  # of the stress tests and of the sensitivity study
+
+
+def table1(params: Params, benchmark: str, family: str) -> list[Run]:
+    """One benchmark's columns of Table 1 (section 5.1): static baselines, or NORACL."""
+    suite = f"{benchmark}-{family}"
+    methods = params.static.widths if family == "static" else {"NORACL": params.benchmarks[benchmark].start}
+    rule = {"trigger": "none"} if family == "static" else {}
+    return [
+        Run.of(params, suite, benchmark, method, seed, params.settings(benchmark, (width,) * depth, **rule))
+        for depth in params.depths
+        for method, width in methods.items()
+        for seed in params.seeds
+    ]
+
+
+def stress(params: Params) -> list[Run]:
+    """The long stream (sections 5.4 and A.5)."""
+    chosen = params.stress
+    stream = params.benchmarks[MNIST_STREAM].stream.model_copy(update={"tasks": chosen.long})
+    methods: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
+        (name, widths, {"trigger": "none"}) for name, widths in chosen.static.items()
+    ]
+    methods.append(("NORACL", chosen.start, {}))
+    return [
+        Run.of(params, "stress", MNIST_STREAM, name, seed, params.settings(MNIST_STREAM, widths, **rule), stream)
+        for name, widths, rule in methods
+        for seed in params.seeds
+    ]
+
+
+def _variants(params: Params, suite: str, benchmark: str, variants: Iterable[tuple[str, dict[str, Any]]]) -> list[Run]:
+    """The two-layer model of Table 1 and variants of its growth rule."""
+    hidden = (params.benchmarks[benchmark].start,) * 2
+    return [
+        Run.of(params, suite, benchmark, name, seed, params.settings(benchmark, hidden, **rule))
+        for name, rule in variants
+        for seed in params.seeds
+    ]
+
+
+def ablations(params: Params, benchmark: str) -> list[Run]:
+    """Other initialisations and triggers (section A.6)."""
+    variants: list[tuple[str, dict[str, Any]]] = [("full", {})]
+    variants += [(f"init {name}", {"init": name}) for name in params.ablations.init]
+    variants += [(f"trigger {name}", {"trigger": name}) for name in params.ablations.trigger]
+    return _variants(params, f"ablations-{benchmark}", benchmark, variants)
+
+
+def sensitivity(params: Params) -> list[Run]:
+    """One threshold at a time (section A.8)."""
+    chosen = params.sensitivity
+    variants: list[tuple[str, dict[str, Any]]] = [("default", {})]
+    variants += [(f"gamma={value:.2f}", {"gamma": value}) for value in chosen.gamma]
+    variants += [(f"p={value:g}", {"percentile": value}) for value in chosen.percentile]
+    variants += [(f"eps={value:.2f}", {"epsilon": value}) for value in chosen.epsilon]
+    return _variants(params, "sensitivity", MNIST_STREAM, variants)
+
+
+def suites(params: Params) -> dict[str, list[Run]]:
+    """Every suite by name, in the paper's order."""
+    found = {f"{b}-{f}": table1(params, b, f) for b in params.benchmarks for f in FAMILIES}
+    found["stress"] = stress(params)
+    found |= {f"ablations-{b}": ablations(params, b) for b in params.benchmarks}
+    found["sensitivity"] = sensitivity(params)
+    return found
