@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
@@ -112,16 +113,39 @@ def _kill_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
+@dataclass
+class Queue:
+    """What is to compute, what is finished, and whether finished runs go to the store."""
+
+    todo: list[Run]
+    records: dict[Run, Record]
+    progress: Progress
+    store: bool
+
+    def finish(self, run: Run, result: Callable[[], Record]) -> None:
+        """Take a run off the list as soon as its record is safe."""
+        try:
+            record = result()
+        except NonFiniteLoss as error:
+            raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
+        if self.store:
+            store.save(run, record)
+        self.records[run] = record
+        self.todo.remove(run)
+        self.progress.finished += 1
+
+
 def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = False) -> list[Record]:
     """The records of all runs, in their order; finished runs are kept in the store as they come.
 
-    ``fresh`` computes them again whatever the store has.
+    ``fresh`` computes them whatever the store has, and leaves the store alone.
     """
     found = {} if fresh else {run: store.find(run) for run in runs}
     records = {run: record for run, record in found.items() if record is not None}
     todo = sorted((run for run in runs if run not in records), key=lambda run: -run.cost)
-    print(f"{title}: {len(records)} of {len(runs)} runs are in the run store, {len(todo)} to compute", flush=True)
-    progress = Progress(title, len(todo), sum(run.cost for run in todo))
+    known = "from scratch" if fresh else f"{len(records)} of {len(runs)} runs are in the run store"
+    print(f"{title}: {known}, {len(todo)} to compute", flush=True)
+    queue = Queue(todo, records, Progress(title, len(todo), sum(run.cost for run in todo)), not fresh)
     deaths = 0
     with _kill_like_ctrl_c():
         try:
@@ -129,57 +153,46 @@ def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = Fa
                 before = len(todo)
                 try:
                     if settings.scheduler is None and workers(settings) == 1:
-                        _run_here(todo, records, progress)
+                        _run_here(queue)
                     else:
-                        _run_some(todo, records, settings, progress)
+                        _run_beside(queue, settings)
                 except BrokenProcessPool:
                     deaths = deaths + 1 if len(todo) == before else 0
                     if deaths == 3:
                         raise RunFailed("workers die before they finish a run (out of memory?); giving up") from None
                     print(f"{title}: a worker died; starting new ones for {len(todo)} runs", flush=True)
         except KeyboardInterrupt:
-            sys.exit(f"\n{title}: interrupted. {len(records)} finished runs are kept; start again to go on.")
+            kept = f"{len(records)} finished runs are kept; " if not fresh else ""
+            sys.exit(f"\n{title}: interrupted. {kept}start again to go on.")
         finally:
-            progress.close()
+            queue.progress.close()
     return [records[run] for run in runs]
 
 
-def _run_some(todo: list[Run], records: dict[Run, Record], settings: Compute, progress: Progress) -> None:
-    """Submit all that is to do; take each finished run off the list as soon as it is stored."""
+def _run_beside(queue: Queue, settings: Compute) -> None:
+    """Everything that is to do, side by side on workers."""
     counter = multiprocessing.get_context("spawn").Value("d", 0.0)
-    done = progress.total - sum(run.cost for run in todo)
+    done = queue.progress.total - sum(run.cost for run in queue.todo)
     with _executor(settings, counter) as executor:
-        futures: dict[Future[Record], Run] = {executor.submit(_work, run): run for run in todo}
+        futures: dict[Future[Record], Run] = {executor.submit(_work, run): run for run in queue.todo}
         waiting = set(futures)
         while waiting:
             finished, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
-            for future in finished:
-                _keep(futures[future], future.result, todo, records, progress)
-            progress.show(done + counter.value, force=not waiting)
+            # What finished beside a worker that died is finished all the same: keep it first.
+            for future in sorted(finished, key=lambda future: isinstance(future.exception(), BrokenProcessPool)):
+                queue.finish(futures[future], future.result)
+            queue.progress.show(done + counter.value, force=not waiting)
 
 
-def _run_here(todo: list[Run], records: dict[Run, Record], progress: Progress) -> None:
+def _run_here(queue: Queue) -> None:
     """The same in this process, one run after the other."""
     done = 0.0
 
     def tell(part: float) -> None:
         nonlocal done
         done += part * run.cost
-        progress.show(done)
+        queue.progress.show(done)
 
-    for run in list(todo):
-        _keep(run, lambda: compute(run, tell), todo, records, progress)  # noqa: B023
-    progress.show(done, force=True)
-
-
-def _keep(
-    run: Run, result: Callable[[], Record], todo: list[Run], records: dict[Run, Record], progress: Progress
-) -> None:
-    try:
-        record = result()
-    except NonFiniteLoss as error:
-        raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
-    store.save(run, record)
-    records[run] = record
-    todo.remove(run)
-    progress.finished += 1
+    for run in list(queue.todo):
+        queue.finish(run, lambda: compute(run, tell))  # noqa: B023
+    queue.progress.show(done, force=True)

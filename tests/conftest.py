@@ -16,15 +16,15 @@ TINY = {
     "depths": [2],
     "data": {"limit": 300},
     "static": {"widths": {"small": 4, "large": 6}},
-    "noracl": {"percentile": 60.0},
+    "noracl": {"percentile": 100.0},
     "compute": {"workers": 1},
     "theory": {"widths": [8], "tasks": 32, "inputs": 16, "few_inputs": 8, "neurons": [1]},
     "ablations": {"init": ["null-space"], "trigger": ["fixed"]},
     "sensitivity": {"gamma": [0.8], "percentile": [10.0], "epsilon": [0.01]},
     "benchmarks": {
-        "permuted_mnist": {"stream": {"tasks": 2}, "epochs_first": 1, "epochs_later": 1, "start": 4},
-        "rotated_mnist": {"stream": {"angles": [0, 45]}, "epochs_first": 1, "epochs_later": 1, "start": 4},
-        "split_mnist": {"stream": {"pairs": [[0, 1], [2, 3]]}, "epochs_first": 1, "epochs_later": 1, "start": 4},
+        "permuted_mnist": {"stream": {"tasks": 2}, "epochs_first": 1, "epochs_later": 2, "start": 4},
+        "rotated_mnist": {"stream": {"angles": [0, 45]}, "epochs_first": 1, "epochs_later": 2, "start": 4},
+        "split_mnist": {"stream": {"pairs": [[0, 1], [2, 3]]}, "epochs_first": 1, "epochs_later": 2, "start": 4},
     },
 }
 
