@@ -45,7 +45,10 @@ def tables_are_generated(params: Params) -> list[str]:
 def readme_is_generated(params: Params) -> list[str]:
     """The README's tables are the generated ones."""
     text = README.read_text()
-    return diff("README.md", tables.readme_with_tables(text), text)
+    try:
+        return diff("README.md", tables.readme_with_tables(text), text)
+    except FileNotFoundError as error:
+        return [f"{error.filename} is missing: run `python -m pipeline.tables`"]
 
 
 def results_are_fresh(params: Params) -> list[str]:

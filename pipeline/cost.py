@@ -31,21 +31,16 @@ GROWTH = ("effective_dimension", "fisher_check", "neurogenesis")
 def cost_table(records: list[Record], paper: pd.DataFrame) -> pd.DataFrame:
     """Mean seconds over runs and share of their sum, with the overhead of growth and the paper's column."""
     seconds = pd.DataFrame([{name: record.seconds[name] for name in COMPONENTS} for record in records]).mean()
-    overhead, total = sum(seconds[name] for name in GROWTH), seconds.sum()
-    ours = {NAMES[name]: float(seconds[name]) for name in COMPONENTS}
-    ours |= {"NORACL overhead": float(overhead), "Total wall-clock": float(total)}
-    table = paper.rename(columns={"seconds": "paper_seconds", "share_percent": "paper_share_percent"})
-    table["seconds"] = table["component"].map(ours).round(2)
-    table["share_percent"] = (table["component"].map(ours) / total * 100).round(2)
-    extra = {
-        "NORACL overhead, % of the shared components": (
-            overhead / (total - overhead) * 100,
-            35.1 / 629.9 * 100,
-        ),
-        "growth events": (sum(len(r.history.growth) for r in records if r.history) / len(records), 12.0),
+    overhead, total = float(sum(seconds[name] for name in GROWTH)), float(seconds.sum())
+    times = {NAMES[name]: float(seconds[name]) for name in COMPONENTS}
+    times |= {"NORACL overhead": overhead, "Total wall-clock": total}
+    counts = {
+        "NORACL overhead, % of the shared components": overhead / (total - overhead) * 100,
+        "growth events": sum(len(record.history.growth) for record in records if record.history) / len(records),
     }
-    for name, (mine, theirs) in extra.items():
-        table.loc[len(table)] = {"component": name, "seconds": round(mine, 2), "paper_seconds": round(theirs, 2)}
+    table = paper.rename(columns={"seconds": "paper_seconds", "share_percent": "paper_share_percent"})
+    table["seconds"] = table["component"].map(times | counts).round(2)
+    table["share_percent"] = (table["component"].map(times) / total * 100).round(2)
     return table[["component", "attribution", "seconds", "share_percent", "paper_seconds", "paper_share_percent"]]
 
 

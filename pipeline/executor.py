@@ -83,9 +83,17 @@ class Progress:
 @contextlib.contextmanager
 def _executor(settings: Compute, counter: Any) -> Iterator[Executor]:
     if settings.scheduler is not None:
-        from distributed import Client
+        try:
+            from distributed import Client
 
-        with Client(settings.scheduler) as client:
+            client = Client(settings.scheduler, timeout=30)
+        except ImportError:
+            raise RunFailed("compute.scheduler in params.yaml needs `pip install distributed`") from None
+        except (OSError, ValueError) as error:
+            raise RunFailed(
+                f"compute.scheduler in params.yaml: {settings.scheduler} does not answer: {error}"
+            ) from None
+        with client:
             yield client.get_executor(pure=False)
         return
     context = multiprocessing.get_context("spawn")
@@ -128,6 +136,8 @@ class Queue:
             record = result()
         except NonFiniteLoss as error:
             raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
+        except ValueError as error:  # the library refuses the stream or the settings
+            raise RunFailed(f"{run.label}: {error}") from None
         if self.store:
             store.save(run, record)
         self.records[run] = record

@@ -184,6 +184,7 @@ class Stress(Section):
 class Ablations(Section):
     """Other ways to start new neurons, and to decide when to add them."""
 
+    benchmarks: list[str]
     init: list[str]
     trigger: list[str]
 
@@ -267,6 +268,12 @@ class Params(Section):
     @classmethod
     def _distinct(cls, value: tuple[float, ...]) -> tuple[float, ...]:
         return distinct(value)
+
+    @model_validator(mode="after")
+    def _ablations_have_their_benchmarks(self) -> "Params":
+        if unknown := set(self.ablations.benchmarks) - set(self.benchmarks):
+            raise ValueError(f"ablations.benchmarks names {', '.join(sorted(unknown))}, which benchmarks does not have")
+        return self
 
     def settings(self, benchmark: str, hidden: tuple[int, ...], **growth: Any) -> Settings:
         """The library's settings for a run; ``growth`` overrides parts of the growth rule."""

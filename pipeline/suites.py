@@ -70,6 +70,6 @@ def suites(params: Params) -> dict[str, list[Run]]:
     """Every suite by name, in the paper's order."""
     found = {f"{b}-{f}": table1(params, b, f) for b in params.benchmarks for f in FAMILIES}
     found["stress"] = stress(params)
-    found |= {f"ablations-{b}": ablations(params, b) for b in params.benchmarks}
+    found |= {f"ablations-{b}": ablations(params, b) for b in params.ablations.benchmarks}
     found["sensitivity"] = sensitivity(params)
     return found

@@ -173,6 +173,8 @@ def machines_of(*suites: str) -> list[dict[str, str]]:
 def suites_of_tables(params: Params) -> dict[str, list[str]]:
     """The suites behind each table."""
     found = {"main": [f"{benchmark}-{family}" for benchmark in params.benchmarks for family in FAMILIES]}
+    found["ablations"] = [f"ablations-{benchmark}" for benchmark in params.ablations.benchmarks]
+    found["sensitivity"] = ["sensitivity"]
     return found
 
 

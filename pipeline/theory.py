@@ -218,11 +218,11 @@ def main() -> None:
     torch.set_num_threads(1)
     params = load_or_exit()
     parts = (share_rows, recall_rows, theorem_rows, crosstalk_rows, growth_rows, gate_rows)
-    rows: list[dict[str, object]] = [
-        {**dict(zip(COLUMNS, row, strict=True)), "x": f"{row[4]:.6g}", "value": f"{row[6]:.6g}"}
-        for part in parts
-        for row in part(params)
-    ]
+    rows: list[dict[str, object]] = []
+    for step, part in enumerate(parts, start=1):
+        print(f"theory: {part.__name__.removesuffix('_rows')}, part {step} of {len(parts)}", flush=True)
+        for row in part(params):
+            rows.append({**dict(zip(COLUMNS, row, strict=True)), "x": f"{row[4]:.6g}", "value": f"{row[6]:.6g}"})
     write_csv(RESULTS / "theory.csv", rows, COLUMNS)
     write_json(RESULTS / "theory.provenance.json", [machine()])
     print(f"theory: {len(rows)} numbers")

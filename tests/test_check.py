@@ -61,6 +61,11 @@ def test_a_readme_table_that_is_not_the_generated_one(broken):
     assert any(line.startswith("-| 3L NORACL |") for line in problems)
 
 
+def test_a_readme_table_that_was_never_generated(broken):
+    (broken / "reports/tables/timing.md").unlink()
+    assert check.readme_is_generated(load()) == ["reports/tables/timing.md is missing: run `python -m pipeline.tables`"]
+
+
 def test_parameters_that_were_changed_without_running(broken, clone):
     edit(broken / "params.yaml", "gamma: 0.9", "gamma: 0.7")
     problems = "\n".join(check.results_are_fresh(load()))

@@ -10,7 +10,8 @@ TRAIN = {
     for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")
     for family in ("static", "noracl")
 }
-GROWING = {"theory"}
+ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "split_mnist")}
+GROWING = ABLATIONS | {"sensitivity", "theory"}
 UP_TO_DATE = "Data and pipelines are up to date."
 
 
@@ -27,6 +28,8 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, "tables", "check"}
     assert UP_TO_DATE in clone.run("dvc", "repro")
 
+    ablations = pd.read_csv(clone.folder / "reports/tables/ablations.csv").set_index(["row", "benchmark"])
+    assert ablations.loc[("trigger fixed", "split_mnist"), "params_mean"] == 784 * 10 + 10 * 10 + 10 * 10
     table = pd.read_csv(clone.folder / "reports/tables/main.csv")
     assert sorted(set(table["row"])) == ["2L NORACL", "2L large", "2L small"]
     assert set(table.seeds) == {1}

@@ -56,6 +56,19 @@ def test_a_diverging_run_is_named_and_leaves_no_result(place):
     assert not list(place.glob(".runs/*"))
 
 
+def test_data_that_cannot_make_a_stream_is_named(place):
+    """The first 10 test images hold no 3, 6 or 8."""
+    (run, *_) = tiny_runs(data={"limit": 60}, benchmarks={"split_mnist": {"stream": {"pairs": [[0, 1], [3, 8]]}}})
+    with pytest.raises(RunFailed, match=r"split_mnist 2L \w+ seed 0: tasks\[\d\].x_test is empty"):
+        run_all([run], ONE, "few")
+
+
+def test_a_cluster_without_its_package_is_explained(place, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(RunFailed, match=r"compute.scheduler in params.yaml needs `pip install distributed`"):
+        run_all(tiny_runs(), Compute(workers=1, scheduler="tcp://127.0.0.1:8786"), "far")
+
+
 def test_workers_are_one_per_core_or_as_asked():
     assert workers(TWO) == 2
     assert workers(Compute(workers="auto", scheduler=None)) == len(os.sched_getaffinity(0))
