@@ -19,7 +19,7 @@ test: $(READY)             ## all tests and checks; what CI runs
 	python -m pytest tests
 	python -m pipeline.check
 
-bench: $(READY) $(VENV)-bench/.ready   ## speed as ratios measured in one run; takes about 4 minutes
+bench: $(READY) $(VENV)-bench/.ready   ## speed as ratios measured in one run; takes about 5 minutes
 	dvc repro download@mnist
 	$(VENV)-bench/bin/python -m pipeline.bench
 
