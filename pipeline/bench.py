@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from noracl import EWCSettings, Learner, Network, OnlineEWC, learn, permuted
+from noracl import EWCSettings, Learner, Network, OnlineEWC, Stream, learn
 from noracl.network import layers
 from noracl.optimisation import SGD, Batches
 from noracl.seeds import generator
 from pipeline.params import load_or_exit
-from pipeline.streams import mnist
+from pipeline.streams import build_stream, mnist
 
 RATE, CLIP, STRENGTH = 0.005, 5.0, 500.0
 STEPS = 234  # whole mini-batches of an epoch of MNIST
@@ -49,14 +49,20 @@ def alternate(*tasks: Callable[[], object], rounds: int = 9) -> list[float]:
     return best
 
 
+def permuted_stream(tasks: int) -> Stream:
+    """The benchmark's stream with another number of tasks."""
+    params = load_or_exit()
+    chosen = params.benchmarks["permuted_mnist"]
+    return build_stream(chosen.stream.model_copy(update={"tasks": tasks}), chosen.outputs, params.inputs, None, 0)
+
+
 class Setting:
     """An epoch of MNIST on a network of a given width with EWC active, done in several ways."""
 
     def __init__(self, width: int) -> None:
-        inputs = load_or_exit().inputs
-        data = mnist()
+        data, stream = mnist(), permuted_stream(1)
         self.sizes = (784, width, width, 10)
-        self.scaling = (1 / (255 * inputs.deviation), -inputs.mean / inputs.deviation)
+        self.scaling = (stream.scale, stream.shift)
         self.batches = Batches(data.x, data.y, 10, *self.scaling, batch_size=256)
         self.network = Network.initialise(self.sizes, "glorot", generator(0))
         self.ewc = OnlineEWC(EWCSettings(strength=STRENGTH))
@@ -179,8 +185,7 @@ def avalanche_line() -> Line:
 def overhead_line() -> Line:
     """A whole run with growth checks that never open the gate, against the same run without them."""
     params = load_or_exit()
-    scaling = {"scale": 1 / (255 * params.inputs.deviation), "shift": -params.inputs.mean / params.inputs.deviation}
-    stream = permuted(mnist(), 3, 10, seed=0, **scaling)
+    stream = permuted_stream(3)
     # Percentile 0 is the least Fisher value, which never exceeds τ, a mean: all is looked at, nothing grows.
     checked = params.settings("permuted_mnist", (32, 32), percentile=0.0)
     unchecked = params.settings("permuted_mnist", (32, 32), trigger="none")
@@ -213,7 +218,7 @@ def peak_memory() -> float:
     params = load_or_exit()
     settings = params.settings("permuted_mnist", (32, 32))
     quick = replace(settings, optimisation=replace(settings.optimisation, epochs_first=1, epochs_later=1))
-    learn(permuted(mnist(), 100, 10, seed=0), quick)
+    learn(permuted_stream(100), quick)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 
 

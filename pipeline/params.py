@@ -345,11 +345,10 @@ def _explain(error: ValidationError) -> str:
 
 def _check_ranges(params: Params) -> None:
     """The library checks its own ranges: build every settings object once."""
-    places = {"optimisation": OptimisationSettings, "noracl": GrowthSettings, "heuristics": GrowthSettings}
-    sections = {"optimisation": params.optimisation, "noracl": params.noracl, "heuristics": params.heuristics}
-    for place, kind in places.items():
-        _named(place, kind, **dict(sections[place]))
+    _named("optimisation", OptimisationSettings, **dict(params.optimisation))
     _named("ewc", EWCSettings, **dict(params.ewc))
+    _named("noracl", GrowthSettings, **dict(params.noracl))
+    _named("heuristics", GrowthSettings, **dict(params.heuristics))
 
 
 def _named(place: str, kind: Any, **values: Any) -> None:
