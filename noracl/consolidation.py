@@ -36,7 +36,7 @@ class Consolidation(Protocol):
 
 @dataclass(frozen=True)
 class EWCSettings:
-    """``strength`` is λ, ``decay`` is α; the moving averages start at their ``first`` value or at ``zero``."""
+    """``strength`` is λ, ``decay`` is α; the moving average F̃ starts at its ``first`` value or at ``zero``."""
 
     strength: float = 500.0
     decay: float = 0.9
@@ -47,10 +47,10 @@ class EWCSettings:
         number("decay", self.decay, 0, 1)
         choice("start", self.start, STARTS)
 
-    def average(self, previous: Tensor | None, value: Tensor) -> Tensor:
+    def average(self, previous: Tensor | None, value: Tensor, start: str | None = None) -> Tensor:
         """One step of the exponential moving average α·previous + (1 − α)·value (Eq. 1, and τ in section 3.1)."""
         if previous is None:
-            if self.start == "first":
+            if (start or self.start) == "first":
                 return value.clone()
             previous = torch.zeros_like(value)
         return self.decay * previous + (1 - self.decay) * value

@@ -9,8 +9,9 @@ from torch import Tensor
 from noracl.checks import choice, whole
 from noracl.network import Backprop, Network, layers
 
-ESTIMATORS = ("per_sample", "batch")
+ESTIMATORS = ("per_sample", "batch", "batch_total", "batch_scaled")
 LABELS = ("true", "sampled")
+ORDERS = ("stored", "shuffled")
 
 
 @dataclass(frozen=True)
@@ -18,17 +19,21 @@ class FisherSettings:
     """How F is estimated: the paper says only that it comes from the first few (5) mini-batches.
 
     ``per_sample`` is the mean over samples of the squared gradient; ``batch`` the mean over mini-batches of
-    the squared gradient of the batch's mean loss, which is what much published code computes.
+    the squared gradient of the batch's mean loss, which is what much published code computes; ``batch_total``
+    is its sum over mini-batches instead, and ``batch_scaled`` its mean times the size of a mini-batch. The
+    mini-batches are the first in ``stored`` order, or of a loader that is ``shuffled`` each time.
     """
 
     estimator: str = "per_sample"
     labels: str = "true"
     batches: int = 5
+    order: str = "stored"
 
     def __post_init__(self) -> None:
         choice("estimator", self.estimator, ESTIMATORS)
         choice("labels", self.labels, LABELS)
         whole("batches", self.batches, 1)
+        choice("order", self.order, ORDERS)
 
 
 def diagonal(
@@ -58,9 +63,12 @@ def diagonal(
             if settings.estimator == "per_sample":
                 matrix.addmm_(deltas * deltas, inputs * inputs)
             else:
-                matrix.add_((deltas @ inputs).div_(len(x)).square_())
+                scale = len(x) if settings.estimator == "batch_scaled" else 1
+                matrix.add_((deltas @ inputs).div_(len(x)).square_(), alpha=scale)
         samples += len(x)
         number += 1
     if not number:
         raise ValueError("batches must hold at least one mini-batch")
+    if settings.estimator == "batch_total":
+        return total
     return total.div_(samples if settings.estimator == "per_sample" else number)

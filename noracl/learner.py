@@ -70,7 +70,7 @@ class Learner:
         self, stream: Stream, settings: Settings, seed: int, consolidation: Consolidation | None = None
     ) -> None:
         self.stream, self.settings = stream, settings
-        self.draws = {name: generator(seed, name) for name in ("weights", "order", "growth", "labels")}
+        self.draws = {name: generator(seed, name) for name in ("weights", "order", "growth", "labels", "fisher")}
         sizes = (stream.inputs, *settings.hidden, stream.classes)
         network = Network.initialise(sizes, settings.init, self.draws["weights"])
         self.network = Network(sizes, network.theta.to(stream.tasks[0].x.device))
@@ -98,11 +98,11 @@ class Learner:
         )
         if task.columns is not None:
             self._reorder(task.columns.argsort())
-        sgd = SGD(self.network, self.consolidation, rate, settings.clip)
+        sgd = SGD(self.network, self.consolidation, rate, settings.clip, settings.clip_penalty)
         for epoch in range(epochs):
             grown = number > 1 and self._grow_by_calendar(epoch)
             if grown:
-                sgd = SGD(self.network, self.consolidation, rate, settings.clip)
+                sgd = SGD(self.network, self.consolidation, rate, settings.clip, settings.clip_penalty)
             order = torch.randperm(len(task.x), generator=self.draws["order"]).to(task.x.device)
             with self._clock("sgd"):
                 try:
@@ -111,7 +111,7 @@ class Learner:
                     place = f"task {number}, epoch {epoch + 1}, {error}"
                     raise NonFiniteLoss(f"the loss became non-finite at {place}") from None
             if number > 1 and self._grow_by_signals(epoch + 1):
-                sgd = SGD(self.network, self.consolidation, rate, settings.clip)
+                sgd = SGD(self.network, self.consolidation, rate, settings.clip, settings.clip_penalty)
         self._consolidate()
         if task.columns is not None:
             self._reorder(task.columns)
@@ -210,7 +210,10 @@ class Learner:
     # The end of a task
 
     def _fisher_batches(self) -> Iterator[tuple[Tensor, Tensor]]:
-        return self.batches.first(self.settings.fisher.batches)
+        order = None
+        if self.settings.fisher.order == "shuffled":
+            order = torch.randperm(len(self.batches), generator=self.draws["fisher"])
+        return self.batches.first(self.settings.fisher.batches, order)
 
     def _fisher(self) -> Tensor:
         return fisher.diagonal(self.network, self._fisher_batches(), self.settings.fisher, self.draws["labels"])
@@ -224,7 +227,8 @@ class Learner:
             average = self.settings.ewc.average
             self.fisher_average = average(self.fisher_average, current)
             matrices = layers(self.fisher_average, self.network.sizes)[:-1]
-            self.tau = average(self.tau, torch.stack([matrix.mean() for matrix in matrices]))
+            magnitudes = torch.stack([matrix.mean() for matrix in matrices])
+            self.tau = average(self.tau, magnitudes, self.settings.growth.tau_start)
         if self.settings.growth.reads_dimension:
             self.reference = self._effective_dimensions()
 

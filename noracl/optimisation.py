@@ -18,7 +18,10 @@ class NonFiniteLoss(ArithmeticError):
 
 @dataclass(frozen=True)
 class OptimisationSettings:
-    """Learning rate and epochs of task 1 and of later tasks; clipping of the whole gradient, penalty included."""
+    """Learning rate and epochs of task 1 and of later tasks; clipping by the global norm.
+
+    ``clip_penalty`` says whether the whole gradient is clipped, or only the loss's before the penalty's is added.
+    """
 
     batch_size: int = 256
     rate_first: float = 0.1
@@ -26,6 +29,7 @@ class OptimisationSettings:
     epochs_first: int = 10
     epochs_later: int = 30
     clip: float | None = 5.0
+    clip_penalty: bool = True
 
     def __post_init__(self) -> None:
         whole("batch_size", self.batch_size, 1)
@@ -69,17 +73,27 @@ class Batches:
         torch.index_select(self.targets, 0, index, out=labels)
         return inputs, labels
 
-    def first(self, batches: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """The first mini-batches in stored order."""
-        index = torch.arange(min(len(self), batches * self.batch_size), device=self.x.device)
+    def first(self, batches: int, order: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor]]:
+        """The first mini-batches in the given order of the rows, by default the stored one."""
+        if order is None:
+            order = torch.arange(len(self))
+        index = order[: batches * self.batch_size].to(self.x.device)
         return (self.load(part) for part in torch.split(index, self.batch_size))
 
 
 class SGD:
     """Updates a network in place; make a new one when the network has grown."""
 
-    def __init__(self, network: Network, consolidation: Consolidation, rate: float, clip: float | None) -> None:
-        self.network, self.consolidation, self.rate, self.clip = network, consolidation, rate, clip
+    def __init__(
+        self,
+        network: Network,
+        consolidation: Consolidation,
+        rate: float,
+        clip: float | None,
+        clip_penalty: bool = True,
+    ) -> None:
+        self.network, self.consolidation, self.rate = network, consolidation, rate
+        self.clip, self.clip_penalty = clip, clip_penalty
         self.gradient = torch.empty_like(network.theta)
         self.matrices = layers(self.gradient, network.sizes)
         self.passes: dict[int, Backprop] = {}
@@ -97,8 +111,13 @@ class SGD:
         if rows not in self.passes:
             self.passes[rows] = Backprop(self.network, rows)
         self.passes[rows].gradient(x, targets, self.matrices)
-        self.consolidation.penalise(theta, gradient)
+        if self.clip_penalty:
+            self.consolidation.penalise(theta, gradient)
         norm = math.sqrt(gradient.dot(gradient).item())
         shrink = 1.0 if self.clip is None or norm <= self.clip else self.clip / norm
+        if not self.clip_penalty:
+            gradient.mul_(shrink)
+            self.consolidation.penalise(theta, gradient)
+            shrink = 1.0
         theta.add_(gradient, alpha=-self.rate * shrink)
         return math.isfinite(norm)

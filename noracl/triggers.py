@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from noracl.checks import choice, number, whole
+from noracl.consolidation import STARTS
 from noracl.neurogenesis import INITIALISERS
 from noracl.signals import new_neurons
 
@@ -12,7 +13,11 @@ TRIGGERS = ("joint", "ed", "fsat", "fixed", "scheduled", "loss", "none")
 
 @dataclass(frozen=True)
 class GrowthSettings:
-    """When, where and how to grow; ``trigger="none"`` is a static network."""
+    """When, where and how to grow; ``trigger="none"`` is a static network.
+
+    τ, like the averages of online EWC, starts at its ``first`` value or at ``zero``. F_sat alone adds
+    ``fsat_neurons`` per event, or as many as Eq. 4 says.
+    """
 
     trigger: str = "joint"
     init: str = "qr"
@@ -21,6 +26,8 @@ class GrowthSettings:
     percentile: float = 25.0
     cooldown: int = 3
     scale: float = 0.2
+    tau_start: str = "first"
+    fsat_neurons: int | None = None
     random_scale: float = 1.0
     fixed_neurons: int = 6
     schedule: tuple[int, ...] = (0, 5, 15, 25)
@@ -37,6 +44,9 @@ class GrowthSettings:
         number("percentile", self.percentile, 0, 100)
         whole("cooldown", self.cooldown, 0)
         number("scale", self.scale, 0)
+        choice("tau_start", self.tau_start, STARTS)
+        if self.fsat_neurons is not None:
+            whole("fsat_neurons", self.fsat_neurons, 1)
         number("random_scale", self.random_scale, 0)
         whole("fixed_neurons", self.fixed_neurons, 1)
         for epoch in self.schedule:
@@ -88,8 +98,9 @@ def saturated(signal: LayerSignal, settings: GrowthSettings) -> bool:
 
 def after_epoch(settings: GrowthSettings, signals: Sequence[LayerSignal], widths: Sequence[int]) -> list[int]:
     """New neurons per layer by the signals at the end of an epoch (Eq. 4 to 6)."""
+    fixed = settings.fsat_neurons if settings.trigger == "fsat" else None
     return [
-        new_neurons(width, s.phi, s.reference, settings.gamma) if saturated(s, settings) else 0
+        (fixed or new_neurons(width, s.phi, s.reference, settings.gamma)) if saturated(s, settings) else 0
         for s, width in zip(signals, widths, strict=True)
     ]
 

@@ -28,8 +28,20 @@ _READ_BY = {
     "gamma": {"joint", "ed", "fsat"},
     "epsilon": {"joint", "ed", "fsat"},
     "percentile": {"joint", "fsat"},
+    "tau_start": {"joint", "fsat"},
+    "fsat_neurons": {"fsat"},
     "cooldown": {"joint", "ed", "fsat", "loss"},
 }
+
+#: Choices that came later, with what was done before: a run that still does it has the key that it had.
+_ADDED = (
+    ("held_out", 0),
+    ("stream", "drawn", ()),
+    ("settings", "fisher", "order", "stored"),
+    ("settings", "optimisation", "clip_penalty", True),
+    ("settings", "growth", "tau_start", "first"),
+    ("settings", "growth", "fsat_neurons", None),
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ class Run:
     inputs: Inputs
     limit: int | None
     settings: Settings
+    held_out: int = 0
 
     @classmethod
     def of(
@@ -69,6 +82,7 @@ class Run:
             params.inputs,
             params.data.limit,
             settings,
+            params.data.held_out,
         )
 
     @property
@@ -107,9 +121,16 @@ class Run:
             "outputs": self.outputs,
             "inputs": self.inputs.model_dump(),
             "limit": self.limit,
+            "held_out": self.held_out,
             "settings": settings,
             "seed": self.seed,
         }
+        for *place, name, before in _ADDED:
+            section: dict[str, Any] = decisive
+            for part in place:
+                section = section[part]
+            if name in section and section[name] == before:
+                del section[name]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
@@ -151,8 +172,9 @@ class Record:
 def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record:
     """Compute a run from scratch, on one thread; ``on_share`` hears of each finished share of it."""
     torch.set_num_threads(1)
-    seed = run.seed if run.stream.kind == "permuted" else 0
-    stream = build_stream(run.stream, run.outputs, run.inputs, run.limit, seed)
+    drawn = run.stream.kind == "permuted" or (run.stream.kind == "split" and run.stream.drawn)
+    seed = run.seed if drawn else 0  # a stream that the seed does not change is built once
+    stream = build_stream(run.stream, run.outputs, run.inputs, run.limit, seed, run.held_out)
     start = time.perf_counter()
 
     def tell(task: int, history: History) -> None:

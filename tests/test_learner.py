@@ -104,6 +104,42 @@ def test_clipping_is_by_the_global_norm_with_the_penalty_included():
     torch.testing.assert_close(moved / moved.norm(), -direction / direction.norm(), rtol=1e-3, atol=1e-5)
 
 
+def test_the_penalty_can_stay_outside_the_clipping():
+    task = toy_task()
+    learner = Learner(Stream([task], 3), STATIC, 0)
+    batches = Batches(task.x, task.y, 3, 1.0, 0.0, 96)
+    learner.consolidation.consolidate(learner.network, torch.full_like(learner.network.theta, 100.0))
+    learner.network.theta.add_(0.1)
+    before = learner.network.theta.clone()
+    SGD(learner.network, learner.consolidation, 0.01, clip=0.5, clip_penalty=False).epoch(batches, torch.arange(96))
+    theta = before.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(plain_loss(theta, learner.network.sizes, task.x, task.y), theta)
+    assert gradient.norm() > 0.5
+    expected = before - 0.01 * (0.5 * gradient / gradient.norm() + 10.0 * 100.0 * 0.1)
+    torch.testing.assert_close(learner.network.theta, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_tau_may_start_at_zero_while_the_fisher_does_not():
+    first, zero = (Learner(toy_stream(), growing(tau_start=start), 0) for start in ("first", "zero"))
+    for learner in (first, zero):
+        learner.learn_task(1, learner.stream.tasks[0])
+    assert torch.equal(first.fisher_average, zero.fisher_average)
+    torch.testing.assert_close(zero.tau, 0.1 * first.tau)
+
+
+def test_fisher_batches_can_be_shuffled_without_shifting_other_draws():
+    fisher = FisherSettings(batches=1, order="shuffled")
+    stored, shuffled = (
+        Learner(toy_stream(), replace(STATIC, fisher=f), 0) for f in (FisherSettings(batches=1), fisher)
+    )
+    for learner in (stored, shuffled):
+        learner.learn_task(1, learner.stream.tasks[0])
+    assert torch.equal(stored.network.theta, shuffled.network.theta)
+    assert not torch.equal(stored.fisher_average, shuffled.fisher_average)
+    seen = [next(shuffled._fisher_batches())[0].clone() for _ in range(2)]
+    assert not torch.equal(*seen)
+
+
 def test_permuted_stream_equals_a_stream_of_permuted_copies():
     data = toy_task()
     through = permuted(data, 3, 3, seed=4)
