@@ -44,6 +44,13 @@ class Data(Section):
 
     mirrors: list[str]
     limit: Annotated[int, Field(ge=60)] | None
+    held_out: Annotated[int, Field(ge=0, le=50000)]
+
+    @model_validator(mode="after")
+    def _something_is_left(self) -> "Data":
+        if self.limit is not None and self.held_out > self.limit - 60:
+            raise ValueError(f"held_out must leave 60 of the {self.limit} images of limit, got {self.held_out}")
+        return self
 
 
 class Inputs(Section):
@@ -73,6 +80,7 @@ class Optimisation(Section):
     rate_first: float
     rate_later: float
     clip: float | None
+    clip_penalty: bool
 
 
 class EWC(Section):
@@ -98,12 +106,14 @@ class Growth(Section):
     percentile: float
     cooldown: int
     scale: float
+    tau_start: str
 
 
 class Heuristics(Section):
     """What the rules of the ablation study need."""
 
     random_scale: float
+    fsat_neurons: int | None
     fixed_neurons: int
     schedule: tuple[int, ...]
     scheduled_neurons: int
@@ -132,6 +142,7 @@ class SplitStream(Section):
 
     kind: Literal["split"]
     pairs: Annotated[tuple[tuple[Digit, Digit], ...], Field(min_length=1)]
+    drawn: tuple[Literal["digits", "order", "labels"], ...]
 
     @field_validator("pairs")
     @classmethod
@@ -140,6 +151,13 @@ class SplitStream(Section):
             if a == b:
                 raise ValueError(f"a pair needs two different digits, got {a} twice")
         return value
+
+    @model_validator(mode="after")
+    def _can_be_drawn(self) -> "SplitStream":
+        digits = [digit for pair in self.pairs for digit in pair]
+        if "digits" in self.drawn and len(set(digits)) != len(digits):
+            raise ValueError("drawn names digits, so pairs must not name a digit twice")
+        return self
 
 
 StreamSection = Annotated[PermutedStream | RotatedStream | SplitStream, Field(discriminator="kind")]
@@ -226,6 +244,46 @@ class Theory(Section):
         return self
 
 
+class Factorial(Section):
+    """Every combination of these levels, on one benchmark."""
+
+    benchmark: str
+    levels: dict[str, Annotated[list[str], Field(min_length=1)]]
+
+
+class OpenPoint(Section):
+    """A row of another table under another reading of the paper."""
+
+    table: Literal["ablations", "sensitivity"]
+    row: str
+    changes: dict[str, Any]
+
+
+class Reconstruction(Section):
+    """The study of what the paper leaves unsaid: choices, their levels as changes of params.yaml, and what is run."""
+
+    seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
+    choices: dict[str, dict[str, dict[str, Any]]]
+    base: dict[str, str]
+    one_at_a_time: list[str]
+    factorial: Factorial
+    promoted: Count
+    finalists: Count
+    open_points: dict[str, OpenPoint]
+
+    @model_validator(mode="after")
+    def _levels_exist(self) -> "Reconstruction":
+        if set(self.base) != set(self.choices):
+            raise ValueError("base must name a level for each of choices, and for nothing else")
+        if unknown := {*self.one_at_a_time, *self.factorial.levels} - set(self.choices):
+            raise ValueError(f"{', '.join(sorted(unknown))} is not among choices")
+        named = [(c, level) for c, levels in self.factorial.levels.items() for level in levels]
+        for choice, level in (*self.base.items(), *named):
+            if level not in self.choices[choice]:
+                raise ValueError(f"choices.{choice} has no level {level!r}")
+        return self
+
+
 class Tolerances(Section):
     """When two numbers count as the same."""
 
@@ -261,6 +319,7 @@ class Params(Section):
     ablations: Ablations
     sensitivity: Sensitivity
     theory: Theory
+    reconstruction: Reconstruction
     tolerances: Tolerances
     compute: Compute
 
@@ -274,6 +333,19 @@ class Params(Section):
         if unknown := set(self.ablations.benchmarks) - set(self.benchmarks):
             raise ValueError(f"ablations.benchmarks names {', '.join(sorted(unknown))}, which benchmarks does not have")
         return self
+
+    def changed(self, changes: dict[str, Any]) -> "Params":
+        """The same with other values, named as `dvc exp run -S` names them."""
+        data = self.model_dump(mode="json")
+        for key, value in changes.items():
+            *path, last = key.split(".")
+            place = data
+            for part in path:
+                place = place[part]
+            if last not in place:
+                raise ParamsError(f"{key} is no key of params.yaml")
+            place[last] = value
+        return Params.model_validate_json(json.dumps(data))
 
     def settings(self, benchmark: str, hidden: tuple[int, ...], **growth: Any) -> Settings:
         """The library's settings for a run; ``growth`` overrides parts of the growth rule."""
@@ -349,6 +421,13 @@ def _check_ranges(params: Params) -> None:
     _named("ewc", EWCSettings, **dict(params.ewc))
     _named("noracl", GrowthSettings, **dict(params.noracl))
     _named("heuristics", GrowthSettings, **dict(params.heuristics))
+    study = params.reconstruction
+    levels = {f"choices.{c}.{name}": level for c, levels in study.choices.items() for name, level in levels.items()}
+    for place, changes in (levels | {f"open_points.{n}": p.changes for n, p in study.open_points.items()}).items():
+        try:
+            params.changed(changes)
+        except (ParamsError, ValidationError, KeyError, TypeError) as error:
+            raise ParamsError(f"params.yaml cannot be used:\n  reconstruction.{place}: {error}") from None
 
 
 def _named(place: str, kind: Any, **values: Any) -> None:

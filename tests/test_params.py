@@ -91,6 +91,10 @@ def test_numbers_in_scientific_notation_are_numbers(text, value):
         ("compute.workers", 0, "compute.workers"),
         ("tolerances.params_share", 2.0, "tolerances.params_share"),
         ("data.limit", 1, "data.limit"),
+        ("data", {"mirrors": [], "limit": 600, "held_out": 550}, "held_out must leave 60 of the 600"),
+        ("fisher.order", "random", "order must be one of stored, shuffled"),
+        ("noracl.tau_start", "half", "noracl.tau_start must be one of first, zero"),
+        ("benchmarks.split_mnist.stream.drawn", ["colours"], "benchmarks.split_mnist.stream.drawn.0"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_key(key, value, message):
