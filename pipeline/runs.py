@@ -5,14 +5,14 @@ import json
 import platform
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from noracl import NUMERICS, History, NullSpaceExhausted, Settings, learn
+from noracl import NUMERICS, History, NullSpaceExhausted, Settings, learn, transfer
 from pipeline.download import MNIST_FILES
 from pipeline.params import Inputs, Params, StreamSection
 from pipeline.streams import build_stream
@@ -46,7 +46,10 @@ _ADDED = (
 
 @dataclass(frozen=True)
 class Run:
-    """A method on a benchmark with a seed. The labels name it; the rest decides its numbers."""
+    """A method on a benchmark with a seed. The labels name it; the rest decides its numbers.
+
+    An ``observed`` run also leaves what ``noracl.transfer`` sees of it.
+    """
 
     suite: str
     benchmark: str
@@ -58,6 +61,7 @@ class Run:
     limit: int | None
     settings: Settings
     held_out: int = 0
+    observed: bool = False
 
     @classmethod
     def of(
@@ -131,6 +135,8 @@ class Run:
                 section = section[part]
             if name in section and section[name] == before:
                 del section[name]
+        if self.observed:  # what is seen at the end hangs on where the stream ends
+            decisive["observed"] = [transfer.VERSION, self.tasks]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
 
     @property
@@ -152,6 +158,7 @@ class Record:
     infeasible: str | None
     seconds: dict[str, float]
     machine: dict[str, str]
+    observation: transfer.Observation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -161,12 +168,14 @@ class Record:
     def from_dict(cls, data: dict[str, Any]) -> "Record":
         """The inverse of ``to_dict``."""
         history = None if data["history"] is None else History.from_dict(data["history"])
-        return cls(data["tasks"], history, data["infeasible"], data["seconds"], data["machine"])
+        seen = data.get("observation")
+        observation = None if seen is None else transfer.Observation.from_dict(seen)
+        return cls(data["tasks"], history, data["infeasible"], data["seconds"], data["machine"], observation)
 
     def first(self, tasks: int) -> "Record":
         """The record of the first tasks of the stream."""
         history = None if self.history is None else self.history.first(tasks)
-        return Record(tasks, history, self.infeasible, self.seconds, self.machine)
+        return replace(self, tasks=tasks, history=history)
 
 
 def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record:
@@ -181,14 +190,17 @@ def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record
         if on_share is not None:
             on_share(1 / len(stream.tasks))
 
-    history, infeasible, seconds = None, None, {}
+    history, infeasible, observation, seconds = None, None, None, {}
     try:
-        outcome = learn(stream, run.settings, run.seed, on_task=tell)
+        if run.observed:
+            outcome, observation = transfer.observe(stream, run.settings, run.seed, on_task=tell)
+        else:
+            outcome = learn(stream, run.settings, run.seed, on_task=tell)
         history, seconds = outcome.history, outcome.seconds
     except NullSpaceExhausted as error:
         infeasible = str(error)
     total = {"total": time.perf_counter() - start}
-    return Record(run.tasks, history, infeasible, {**seconds, **total}, machine())
+    return Record(run.tasks, history, infeasible, {**seconds, **total}, machine(), observation)
 
 
 @lru_cache

@@ -7,6 +7,9 @@ import pytest
 from pipeline import check
 from pipeline.params import load
 
+#: Rows of a result without which its table is another.
+BEHIND = {"theory": "lifetime", "transfer": "growth"}
+
 
 @pytest.fixture
 def broken(clone, tmp_path, monkeypatch):
@@ -42,6 +45,23 @@ def test_a_table_that_is_not_what_the_results_give(broken):
     problems = check.tables_are_generated(load())
     assert any(line.startswith("-") and ",9," in line for line in problems)
     assert any(line == f"+{row}" for line in problems)
+
+
+@pytest.mark.parametrize("table", ["theory", "transfer"])
+def test_a_summary_that_is_not_what_the_results_give(broken, table):
+    path = broken / f"reports/tables/{table}.md"
+    edit(path, "Computed on", "Guessed on")
+    assert any("Guessed on" in line for line in check.tables_are_generated(load()))
+    path.unlink()
+    wanted = f"reports/tables/{table}.md is missing: run `dvc repro summaries@{table}`"
+    assert check.tables_are_generated(load()) == [wanted]
+
+
+@pytest.mark.parametrize("table", ["theory", "transfer"])
+def test_results_that_were_edited_after_the_summary_was_made(broken, table):
+    path = broken / f"reports/results/{table}.csv"
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if not line.startswith(BEHIND[table])))
+    assert any(f"reports/tables/{table}.csv" in line for line in check.tables_are_generated(load()))
 
 
 def test_a_missing_table(broken):

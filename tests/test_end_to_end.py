@@ -3,6 +3,7 @@
 import json
 
 import pandas as pd
+import pytest
 import yaml
 
 TRAIN = {
@@ -11,7 +12,8 @@ TRAIN = {
     for family in ("static", "noracl")
 }
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")}
-GROWING = ABLATIONS | {"sensitivity", "cost", "theory"}
+GROWING = ABLATIONS | {"sensitivity", "cost", "theory", "transfer"}
+SUMMARIES = {"summaries@theory", "summaries@transfer"}
 UP_TO_DATE = "Data and pipelines are up to date."
 
 
@@ -21,11 +23,11 @@ def noracl_of(stages):
 
 def would_run(clone):
     """The training stages that a change makes stale; what reads their results follows only when those change."""
-    return clone.stages_run("dvc", "repro", "--dry") - {"tables", "check"}
+    return clone.stages_run("dvc", "repro", "--dry") - {*SUMMARIES, "tables", "check"}
 
 
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
-    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, "tables", "check"}
+    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, *SUMMARIES, "tables", "check"}
     assert UP_TO_DATE in clone.run("dvc", "repro")
 
     ablations = pd.read_csv(clone.folder / "reports/tables/ablations.csv").set_index(["row", "benchmark"])
@@ -35,6 +37,13 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     assert set(table.seeds) == {1}
     results = pd.read_csv(clone.folder / "reports/results/permuted_mnist-noracl.csv")
     assert results[["seed", "task", "layers"]].values.tolist() == [[0, 1, 2], [0, 2, 2]]
+
+    transfer = pd.read_csv(clone.folder / "reports/results/transfer.csv")
+    final = transfer[transfer["experiment"] == "final"]["value"]
+    assert final.mean() == pytest.approx(results["accuracy"].iloc[-1], abs=1e-6), "a look at a run leaves it as it is"
+    theory = pd.read_csv(clone.folder / "reports/tables/theory.csv").set_index("quantity")
+    assert set(theory["width"]) == {8}
+    assert theory.loc["Theorem 1: exponent in ε of the change of old weights", "verdict"] == "holds"
 
     copy = clone.copy(tmp_path / "changed")
     copy.change(compute={"workers": 2})
@@ -55,7 +64,7 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
 def test_experiments_show_what_they_changed(clone, tmp_path):
     copy = clone.copy(tmp_path / "experiment")
     ran = copy.stages_run("dvc", "exp", "run", "-S", "noracl.gamma=0.00001", "-n", "try")
-    assert ran == noracl_of(TRAIN) | GROWING | {"tables", "check"}
+    assert ran == noracl_of(TRAIN) | GROWING | {*SUMMARIES, "tables", "check"}
     assert yaml.safe_load((copy.folder / "params.yaml").read_text())["noracl"]["gamma"] == "1e-05"
     changed = json.loads(copy.run("dvc", "metrics", "diff", "--json"))
     keys = " ".join(changed["reports/metrics.json"])
