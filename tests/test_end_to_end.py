@@ -66,7 +66,7 @@ def test_experiments_show_what_they_changed(clone, tmp_path):
     assert "noracl.gamma" in shown
     plots = json.loads(copy.run("dvc", "plots", "diff", "--json", "HEAD"))
     assert "errors" not in plots
-    assert len(plots["data"]) == 4
+    assert len(plots["data"]) == 9
 
 
 def test_a_fresh_clone_trains_nothing(clone, tmp_path):
