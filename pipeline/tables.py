@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.files import write_text
+from pipeline.names import TITLES
 from pipeline.params import Params, Tolerances, load_or_exit
 from pipeline.paths import METRICS, PAPER, PLOTS, README, RESULTS, TABLES, TIMING
 from pipeline.suites import FAMILIES
@@ -16,11 +17,6 @@ PAPER_SEEDS = 5
 MARKS = {"match": "✓", "higher": "▲", "lower": "▼", "n/a": ""}
 LEGEND = "Ours, then the paper's in brackets; ✓ matches, ▲ is higher than, ▼ is lower than the paper's."
 CHOSEN = "\\* marks cells that helped to choose the configuration."
-TITLES = {
-    "permuted_mnist": "Permuted MNIST",
-    "rotated_mnist": "Rotated MNIST",
-    "split_mnist": "Binary Split MNIST",
-}
 COLUMNS = [
     *("row", "benchmark", "seeds", "params_mean", "params_sd", "acc_mean", "acc_sd"),
     *("paper_params", "paper_params_sd", "paper_acc", "paper_acc_sd", "verdict", "params_verdict", "selected_on"),
@@ -226,7 +222,8 @@ def build(params: Params) -> dict[Path, str]:
         if name in ("ablations", "sensitivity"):
             continue
         for benchmark, rows in results.groupby("benchmark"):
-            curves = rows.groupby(["row", "task"], sort=False)[["accuracy", "params", "width_1"]].mean().round(4)
+            shown = ["accuracy", "params", *(column for column in rows if column.startswith("width_"))]
+            curves = rows.groupby(["row", "task"], sort=False)[shown].mean().round(4)
             files[PLOTS / f"{benchmark if name == 'main' else name}.csv"] = curves.to_csv(lineterminator="\n")
     files[METRICS] = json.dumps({"tables": numbers, "verdicts": verdicts}, indent=1) + "\n"
     return files

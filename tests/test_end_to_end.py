@@ -6,6 +6,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from pipeline.figures import registry
+
 TRAIN = {
     f"train@{benchmark}-{family}"
     for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")
@@ -14,6 +16,7 @@ TRAIN = {
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")}
 GROWING = ABLATIONS | {"sensitivity", "cost", "theory", "transfer"}
 SUMMARIES = {"summaries@theory", "summaries@transfer"}
+FIGURES = {f"figure-{name}" for name in registry()}
 UP_TO_DATE = "Data and pipelines are up to date."
 
 
@@ -23,11 +26,11 @@ def noracl_of(stages):
 
 def would_run(clone):
     """The training stages that a change makes stale; what reads their results follows only when those change."""
-    return clone.stages_run("dvc", "repro", "--dry") - {*SUMMARIES, "tables", "check"}
+    return clone.stages_run("dvc", "repro", "--dry") - {*SUMMARIES, *FIGURES, "tables", "check"}
 
 
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
-    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, *SUMMARIES, "tables", "check"}
+    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, *SUMMARIES, *FIGURES, "tables", "check"}
     assert UP_TO_DATE in clone.run("dvc", "repro")
 
     ablations = pd.read_csv(clone.folder / "reports/tables/ablations.csv").set_index(["row", "benchmark"])
@@ -57,14 +60,15 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy.change(benchmarks={"rotated_mnist": {"strength": 10.0}}, compute={"workers": 2})
     expected = {"train@rotated_mnist-static", "train@rotated_mnist-noracl", "ablations@rotated_mnist"}
     assert would_run(copy) == expected
-    assert copy.stages_run("dvc", "repro") == {*expected, "tables", "check"}
+    readers = {f"figure-{name}" for name in ("fig2", "rotated", "pareto", "agreement")}
+    assert copy.stages_run("dvc", "repro") == {*expected, "tables", *readers, "check"}
     assert UP_TO_DATE in copy.run("dvc", "repro")
 
 
 def test_experiments_show_what_they_changed(clone, tmp_path):
     copy = clone.copy(tmp_path / "experiment")
     ran = copy.stages_run("dvc", "exp", "run", "-S", "noracl.gamma=0.00001", "-n", "try")
-    assert ran == noracl_of(TRAIN) | GROWING | {*SUMMARIES, "tables", "check"}
+    assert ran == noracl_of(TRAIN) | GROWING | {*SUMMARIES, *FIGURES, "tables", "check"}
     assert yaml.safe_load((copy.folder / "params.yaml").read_text())["noracl"]["gamma"] == "1e-05"
     changed = json.loads(copy.run("dvc", "metrics", "diff", "--json"))
     keys = " ".join(changed["reports/metrics.json"])
@@ -75,7 +79,7 @@ def test_experiments_show_what_they_changed(clone, tmp_path):
     assert "noracl.gamma" in shown
     plots = json.loads(copy.run("dvc", "plots", "diff", "--json", "HEAD"))
     assert "errors" not in plots
-    assert len(plots["data"]) == 4
+    assert len(plots["data"]) == 9
 
 
 def test_a_fresh_clone_trains_nothing(clone, tmp_path):
