@@ -12,6 +12,7 @@ TRAIN = {
 }
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "split_mnist")}
 GROWING = ABLATIONS | {"sensitivity", "theory"}
+READERS = {"tables", "claims", "report", "check"}
 UP_TO_DATE = "Data and pipelines are up to date."
 
 
@@ -21,11 +22,11 @@ def noracl_of(stages):
 
 def would_run(clone):
     """The training stages that a change makes stale; what reads their results follows only when those change."""
-    return clone.stages_run("dvc", "repro", "--dry") - {"tables", "check"}
+    return clone.stages_run("dvc", "repro", "--dry") - READERS
 
 
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
-    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, "tables", "check"}
+    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, *READERS}
     assert UP_TO_DATE in clone.run("dvc", "repro")
 
     ablations = pd.read_csv(clone.folder / "reports/tables/ablations.csv").set_index(["row", "benchmark"])
@@ -35,6 +36,11 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     assert set(table.seeds) == {1}
     results = pd.read_csv(clone.folder / "reports/results/permuted_mnist-noracl.csv")
     assert results[["seed", "task", "layers"]].values.tolist() == [[0, 1, 2], [0, 2, 2]]
+
+    claims = pd.read_csv(clone.folder / "reports/claims.csv")
+    assert set(claims[claims["seeds"] == 1]["verdict"]) == {"undecided"}, "one seed decides nothing"
+    assert claims[claims["value"].isna()]["reason"].str.startswith("not computed: no results of ").any()
+    assert "one seed gives no interval" in (clone.folder / "reports/index.html").read_text()
 
     copy = clone.copy(tmp_path / "changed")
     copy.change(compute={"workers": 2})
@@ -48,14 +54,14 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy.change(benchmarks={"rotated_mnist": {"strength": 10.0}}, compute={"workers": 2})
     expected = {"train@rotated_mnist-static", "train@rotated_mnist-noracl"}
     assert would_run(copy) == expected
-    assert copy.stages_run("dvc", "repro") == {*expected, "tables", "check"}
+    assert copy.stages_run("dvc", "repro") == expected | READERS
     assert UP_TO_DATE in copy.run("dvc", "repro")
 
 
 def test_experiments_show_what_they_changed(clone, tmp_path):
     copy = clone.copy(tmp_path / "experiment")
     ran = copy.stages_run("dvc", "exp", "run", "-S", "noracl.gamma=0.00001", "-n", "try")
-    assert ran == noracl_of(TRAIN) | GROWING | {"tables", "check"}
+    assert ran == noracl_of(TRAIN) | GROWING | READERS
     assert yaml.safe_load((copy.folder / "params.yaml").read_text())["noracl"]["gamma"] == "1e-05"
     changed = json.loads(copy.run("dvc", "metrics", "diff", "--json"))
     keys = " ".join(changed["reports/metrics.json"])
