@@ -18,6 +18,7 @@ from pipeline.statistics import STATISTICS
 from pipeline.tables import readme_with_tables
 
 MARKS = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?"}
+MISSING = "not computed"
 LEGEND = (
     "A part holds if the 95 % interval over seeds lies in the claimed range, does not hold if it lies outside, and is "
     "undecided otherwise; a claim holds if all its parts hold, and does not hold if one of them does not."
@@ -107,7 +108,7 @@ def compute(part: Part, cells: Cells) -> "pd.Series[float]":
 def judge(part: Part, wanted: Range, ours: Cells) -> tuple[Interval | None, str, str]:
     """The interval, the verdict, and why there is none."""
     if missing := ["/".join(key) for key in part.keys if key not in ours]:
-        return None, UNDECIDED, f"not computed: no results of {', '.join(missing)}"
+        return None, UNDECIDED, f"{MISSING}: no results of {', '.join(missing)}"
     values = compute(part, ours)
     if values.empty:
         return None, UNDECIDED, "not defined for these results"
@@ -185,6 +186,8 @@ def to_markdown(table: pd.DataFrame) -> str:
         claim = parts.iloc[0]
         counts = parts["verdict"].value_counts()
         marks = ", ".join(f"{counts[one]} {mark}" for one, mark in MARKS.items() if one in counts)
+        if missing := int(parts["reason"].str.startswith(MISSING).sum()):
+            marks += f" ({missing} not computed)"
         verdict = verdicts[name]
         lines.append(f"| {MARKS[verdict]} {verdict} | {claim.statement} | {claim['where']} | {marks} |")
     return "\n".join(lines) + f"\n\n{LEGEND}\n"

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from pipeline.claims import LEGEND, MARKS, overall
+from pipeline.claims import LEGEND, MARKS, MISSING, overall
 from pipeline.files import write_text
 from pipeline.params import Params, load_or_exit
 from pipeline.paths import CLAIMS, DIFFERENCES, FIGURES, PAGE, RECONSTRUCTION, REGISTRY, RESULTS, TABLES, TIMING
@@ -81,7 +81,9 @@ def claims() -> list[dict[str, Any]]:
         stages = dict.fromkeys(stage for row in rows for stage in row["command"].split()[2:-1])
         command = f"dvc repro {' '.join(stages)} claims"
         alike = {c: rows[0][c] if parts[c].nunique() == 1 else "" for c in ("statistic", "why")}
-        found.append({**rows[0], "parts": rows, "overall": verdicts[name], "command": command, "alike": alike})
+        missing = sum(row["reason"].startswith(MISSING) for row in rows)
+        whole = {"parts": rows, "overall": verdicts[name], "command": command, "alike": alike, "missing": missing}
+        found.append({**rows[0], **whole})
     return found
 
 

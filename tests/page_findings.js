@@ -58,7 +58,7 @@ addEventListener("load", () => {
     findings.sorted[`${order}_says`] = last.parentElement.getAttribute("aria-sort");
   }
   const verdict = document.querySelector(".claims > thead button");
-  const claims = () => text(document.querySelectorAll(".claims > tbody > tr:first-child > td:first-child"));
+  const claims = () => text(document.querySelectorAll(".claims > tbody > tr:first-child > td:first-child > .chip"));
   click(verdict);
   findings.verdicts = claims();
   findings.together = [...document.querySelectorAll(".claims > tbody")].every((one) => one.querySelector(".more blockquote"));

@@ -71,9 +71,8 @@ def test_a_reader_sees_all_of_it(tmp_path, width, dark):
 
 
 def test_the_look_sees_what_is_wrong(tmp_path):
-    """A wide, faint, broken and failing page is found to be all of that, and one that does not sort too."""
-    wrong = """<img alt="broken" src="data:image/png;base64,AAAA"><p style="width:900px;max-width:none;color:#ccc">faint</p>
-    <script>nothing.there()</script></main>"""
+    wrong = """<img alt="broken" src="data:image/png;base64,AAAA"><script>nothing.there()</script>
+    <p style="width:900px;max-width:none;color:#ccc">faint</p></main>"""
     seen, _ = look(tmp_path, 390, old="</main>", new=wrong)
     assert any("nothing is not defined" in error for error in seen["errors"])
     assert seen["broken"] == ["broken"]
