@@ -20,17 +20,17 @@ def results_by_cell() -> Cells:
         if path.name.endswith(".signals.csv"):
             continue
         frame = pd.read_csv(path, dtype={"seed": str})
-        table, columns = path.stem, ["benchmark", "method"]
-        if "experiment" in frame:
-            columns = ["experiment", "method"]
-        else:
+        table, group = path.stem, "experiment" if "experiment" in frame else "benchmark"
+        if "method" not in frame:
+            frame["method"] = "NORACL"  # transfer has no other
+        if "accuracy" in frame:
             frame["accuracy"] *= 100
         if path.stem.endswith(FAMILIES):
             table, frame["method"] = "main", frame["layers"].astype(str) + "L " + frame["method"]
         elif path.stem.startswith("ablations-"):
             table = "ablations"
-        for (group, row), rows in frame.groupby(columns, sort=False):
-            cells[table, str(group), str(row)] = rows
+        for (name, row), rows in frame.groupby([group, "method"], sort=False):
+            cells[table, str(name), str(row)] = rows
     return cells | costs(TABLES / "cost.csv")
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import yaml
 from pydantic import BaseModel, ConfigDict, field_validator
 
-from pipeline import theory_statistics  # noqa: F401  (makes its statistics known)
+from pipeline import theory_statistics, transfer_statistics  # noqa: F401  (makes their statistics known)
 from pipeline.cells import Cells, Key, paper_by_cell, paper_numbers, results_by_cell
 from pipeline.files import write_text
 from pipeline.intervals import FAILS, HOLDS, UNDECIDED, Interval, Range, interval, of_parts

@@ -30,8 +30,15 @@ TEMPLATES = Path(__file__).parent / "page"
 HEADS = {
     "main": ("Table 1: NORACL and static networks", "section 5.1", "train"),
     "cifar10": ("Split CIFAR-10 on frozen features", "section 5.2", "cifar10"),
+    "cifar10_sizes": ("Split CIFAR-10: image sizes that were compared", "not in the paper", "cifar10_sizes"),
     "ablations": ("Ablations: initialisation and growth triggers", "section A.6", "ablations"),
     "sensitivity": ("Sensitivity to the thresholds", "section A.8", "sensitivity"),
+}
+#: The same for tables that are not a row a method.
+OTHER = {
+    "cost": ("Computational cost", "section A.7; wall-clock, of this machine", "cost"),
+    "theory": ("Random pattern association", "section 4 and A.2.1", "theory summaries@theory"),
+    "transfer": ("New and old parameters in ReLU networks", "section A.2.2", "transfer summaries@transfer"),
 }
 
 
@@ -146,10 +153,14 @@ def cell_of(cell: dict[str, Any], quantity: str) -> dict[str, Any]:
     }
 
 
-def costs() -> list[dict[str, Any]]:
-    """The table of costs, if it has been measured."""
-    path = TABLES / "cost.csv"
-    return pd.read_csv(path, keep_default_na=False).to_dict("records") if path.exists() else []
+def other_tables(parts: dict[str, str]) -> list[dict[str, Any]]:
+    """Tables of another shape, as their stages write them for people; those that have been computed."""
+    found = []
+    for name, (title, paper, stage) in OTHER.items():
+        if (path := TABLES / f"{name}.md").exists():
+            body = markdown(path.read_text(), parts)
+            found.append({"name": name, "title": title, "paper": paper, "command": f"dvc repro {stage}", "body": body})
+    return found
 
 
 # Figures and words
@@ -242,7 +253,7 @@ def build(params: Params) -> str:
         legend=LEGEND,
         tally=tally(names),
         tables=[table_of(name) for name in names],
-        costs=costs(),
+        others=other_tables(parts),
         figures=figures(),
         chosen=markdown(section_of(RECONSTRUCTION, "Chosen by comparing with the paper's accuracies"), parts),
         reconstruction=markdown(body_of(RECONSTRUCTION), parts),

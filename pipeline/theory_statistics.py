@@ -47,8 +47,8 @@ def share_exponent(cell: Cell) -> PerSeed:
 
 @statistic("× M⁰")
 def retention_break(cell: Cell) -> PerSeed:
-    """Number of tasks after which fewer than 95 % of all patterns are recalled with the right sign, over M⁰."""
-    return _mean(_only(cell[cell["seed"] != EXACT], "right").fillna(np.inf))  # empty where it never comes to that
+    """Number of tasks after which the signal-to-noise ratio of what is recalled of all patterns is below 1, over M⁰."""
+    return _mean(_only(cell[cell["seed"] != EXACT], "snr").fillna(np.inf))  # empty where it never comes to that
 
 
 @statistic("exponent")

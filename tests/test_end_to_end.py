@@ -10,8 +10,8 @@ TRAIN = {
     for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")
     for family in ("static", "noracl")
 }
-ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "split_mnist")}
-GROWING = ABLATIONS | {"sensitivity", "theory"}
+ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")}
+GROWING = ABLATIONS | {"sensitivity", "cost", "theory"}
 READERS = {"tables", "claims", "report", "check"}
 UP_TO_DATE = "Data and pipelines are up to date."
 
@@ -52,7 +52,7 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     assert would_run(copy) == noracl_of(TRAIN) | GROWING
     copy.run("git", "checkout", "params.yaml")
     copy.change(benchmarks={"rotated_mnist": {"strength": 10.0}}, compute={"workers": 2})
-    expected = {"train@rotated_mnist-static", "train@rotated_mnist-noracl"}
+    expected = {"train@rotated_mnist-static", "train@rotated_mnist-noracl", "ablations@rotated_mnist"}
     assert would_run(copy) == expected
     assert copy.stages_run("dvc", "repro") == expected | READERS
     assert UP_TO_DATE in copy.run("dvc", "repro")

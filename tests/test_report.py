@@ -24,6 +24,7 @@ def test_it_needs_no_network():
     assert re.findall(r"(?:src|href)=\"(?!#|data:)([^\"]*)\"", PAGE) == [
         *("claims.csv", "claims.yaml"),
         *(f"tables/{table['name']}.csv" for table in map(report.table_of, report.suites_of_tables(load()))),
+        *(f"tables/{table['name']}.csv" for table in report.other_tables({})),
         *(f"figures/{figure['name']}.csv" for figure in report.figures()),
     ]
     assert not re.search(r"https?://|@import|url\(", PAGE)
@@ -130,8 +131,10 @@ def test_figures_are_embedded(one_figure):
         report.figures()
 
 
-def test_costs_are_shown_when_they_have_been_measured(tmp_path, monkeypatch):
+def test_tables_of_another_shape_are_shown_when_they_have_been_computed(tmp_path, monkeypatch):
     monkeypatch.setattr(report, "TABLES", tmp_path)
-    assert report.costs() == []
-    (tmp_path / "cost.csv").write_text("component,seconds\nSGD,1.5\nValidation,\n")
-    assert report.costs() == [{"component": "SGD", "seconds": "1.5"}, {"component": "Validation", "seconds": ""}]
+    assert report.other_tables({}) == []
+    (tmp_path / "cost.md").write_text("| component |\n| --- |\n| SGD |\n")
+    (only,) = report.other_tables({})
+    assert (only["name"], only["command"]) == ("cost", "dvc repro cost")
+    assert "<td>SGD</td>" in only["body"]

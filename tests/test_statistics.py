@@ -50,6 +50,22 @@ def long(quantity, curve, width=(4,), seeds=("0", "1")):
     return pd.DataFrame(rows)
 
 
+def update(quantity, *seeds):
+    """Rows of transfer.csv: a ratio per epoch after growth, seed by seed."""
+    return pd.DataFrame(
+        [
+            {"seed": str(seed), "task": 2, "x": x, "quantity": quantity, "value": value}
+            for seed, values in enumerate(seeds)
+            for x, value in enumerate(values)
+        ]
+    )
+
+
+def silenced(*seeds):
+    """Changes on tasks 1, 2, … without the neurons of task 2, seed by seed."""
+    return update("change", *seeds).assign(x=lambda rows: rows["x"] + 1)
+
+
 NONE = float("nan")
 SMALL = (1e-2, 1e-6, 1e-8, 1e-10)
 
@@ -96,7 +112,7 @@ CASES = [
         [long("share", ((1, 400, 800, 4000), lambda x, w, i: 1.0 if x < w else (2 + i) * x**-1))],
         [-1, -1],
     ),
-    ("retention_break", [long("right", ((0.95,), lambda x, w, i: w / (1 + i)), width=(2, 4))], [3, 1.5]),
+    ("retention_break", [long("snr", ((0.95,), lambda x, w, i: w / (1 + i)), width=(2, 4))], [3, 1.5]),
     ("old_exponent", [long("old", (SMALL, lambda x, w, i: 3 * x ** (1 + i)))], [1, 2]),
     ("new_exponent", [long("new", (SMALL, lambda x, w, i: x if x < 1e-4 else 9.0))], [1, 1]),
     (
@@ -115,6 +131,13 @@ CASES = [
         [long("right", ((1, 9), lambda x, w, i: 0.6)), long("right", ((1, 9), lambda x, w, i: 0.5 if x == 9 else 1))],
         [10, 10],
     ),
+    ("peak_moved", [pd.concat([update("moved", (0, 3, 1), (1, 2, 5)), update("stepped", (9, 9, 9))])], [1, 5]),
+    ("peak_stepped", [pd.concat([update("moved", (9, 9)), update("stepped", (1, 2), (3, 4))])], [2, 4]),
+    ("own_change_gap", [silenced((0.0, -0.5, -0.1, -0.2), (0.01, -0.4, -0.2, -0.2))], [-30, -20]),
+    ("earlier_change", [silenced((0.01, -0.5, -0.1), (-0.02, -0.5, -0.1))], [1, -2]),
+    ("later_change_gap", [silenced((0.1, -0.5, -0.1, -0.3), (0.0, -0.5, -0.1, -0.1))], [-30, -10]),
+    ("far_change_gap", [silenced((0.1, -0.5, -0.4, -0.3, -0.1), (0.0, -0.5, -0.1, -0.1, -0.1))], [20, 0]),
+    ("own_share", [silenced((0, -0.4, 0), (0, -0.2, 0)), silenced((0.9, 0.9, 0.9), (0.9, 0.5, 0.9))], [50, 50]),
 ]
 
 
@@ -135,7 +158,7 @@ def test_seeds_are_paired_whatever_their_order():
 
 def test_where_nothing_grew_there_is_no_share_and_where_recall_never_breaks_no_break():
     assert STATISTICS["bottom_share_gap"].function(widths((12, 10)), widths((10, 10))).isna().all()
-    never = long("right", ((0.95,), lambda x, w, i: NONE))
+    never = long("snr", ((0.95,), lambda x, w, i: NONE))
     assert (STATISTICS["retention_break"].function(never) == float("inf")).all()
 
 
