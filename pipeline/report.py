@@ -7,7 +7,6 @@ import base64
 import hashlib
 import json
 import math
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ from typing import Any
 import pandas as pd
 import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markdown_it import MarkdownIt
-from markupsafe import Markup
 
 from pipeline.claims import LEGEND, MARKS, MISSING, overall
 from pipeline.files import write_text
@@ -24,6 +21,7 @@ from pipeline.params import Params, load_or_exit
 from pipeline.paths import CLAIMS, DIFFERENCES, FIGURES, PAGE, RECONSTRUCTION, REGISTRY, RESULTS, TABLES, TIMING
 from pipeline.tables import EXTRA_HEADS, SAME_IN_THE_PAPER, TITLES, counts, number, suites_of_tables
 from pipeline.tables import MARKS as CELL_MARKS
+from pipeline.words import body_of, markdown, section_of
 
 TEMPLATES = Path(__file__).parent / "page"
 #: Title, place in the paper, and the stages that compute each table.
@@ -163,49 +161,18 @@ def other_tables(parts: dict[str, str]) -> list[dict[str, Any]]:
     return found
 
 
-# Figures and words
+# Figures
 
 
 def figures() -> list[dict[str, str]]:
-    """Every figure of the registry, embedded: the smaller of its two pictures."""
+    """Every figure of the registry, embedded."""
     if not REGISTRY.exists():
         return []
-    kinds = {".svg": "image/svg+xml", ".png": "image/png"}
     found = []
     for figure in yaml.safe_load(REGISTRY.read_text()) or []:
-        path = min((FIGURES / f"{figure['name']}{kind}" for kind in kinds), key=lambda one: one.stat().st_size)
-        data = base64.b64encode(path.read_bytes()).decode()
-        found.append({**figure, "source": f"data:{kinds[path.suffix]};base64,{data}"})
+        data = base64.b64encode((FIGURES / f"{figure['name']}.svg").read_bytes()).decode()
+        found.append({**figure, "source": f"data:image/svg+xml;base64,{data}"})
     return found
-
-
-def markdown(text: str, parts: dict[str, str]) -> Markup:
-    """Markdown as HTML: headings two levels down, tables that scroll, names of parts of claims as links to them."""
-    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
-    html = re.sub(r"(</?h)(\d)>", lambda tag: f"{tag[1]}{int(tag[2]) + 1}>", html)
-    html = html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
-    html = html.replace("<th>", '<th scope="col">')
-
-    def link(code: re.Match[str]) -> str:
-        if code[1] not in parts:
-            return code[0]
-        verdict = parts[code[1]]
-        return f'<a class="part" href="#{code[1]}">{code[1]}\N{NO-BREAK SPACE}{MARKS[verdict]}</a>'
-
-    return Markup(re.sub(r"<code>([\w-]+)</code>", link, html))
-
-
-def body_of(path: Path) -> str:
-    """A Markdown file without its title."""
-    return path.read_text().split("\n", 1)[1]
-
-
-def section_of(path: Path, title: str) -> str:
-    """A section of a Markdown file without its heading."""
-    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", path.read_text(), re.DOTALL | re.MULTILINE)
-    if found is None:
-        raise ValueError(f"{path} has no section '{title}', which the page quotes")
-    return found[1]
 
 
 # Provenance

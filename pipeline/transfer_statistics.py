@@ -20,7 +20,7 @@ def _peak(cell: Cell, quantity: str) -> PerSeed:
 
 @statistic("×")
 def peak_moved(updates: Cell) -> PerSeed:
-    """Distance (norm) that new weights move in an epoch over that of old ones, in the epoch after growth with the most."""
+    """Distance (norm) new weights move in an epoch over that of old ones, in the epoch after growth with the most."""
     return _peak(updates, "moved")
 
 
