@@ -107,8 +107,13 @@ def compute(part: Part, cells: Cells) -> "pd.Series[float]":
 
 def judge(part: Part, wanted: Range, ours: Cells) -> tuple[Interval | None, str, str]:
     """The interval, the verdict, and why there is none."""
-    if missing := ["/".join(key) for key in part.keys if key not in ours]:
-        return None, UNDECIDED, f"{MISSING}: no results of {', '.join(missing)}"
+    missing: dict[str, list[str]] = {}
+    for table, group, row in part.keys:
+        if (table, group, row) not in ours:
+            missing.setdefault(f"{table}/{group}", []).append(row)
+    if missing:
+        lacking = "; ".join(f"{place}: {', '.join(rows)}" for place, rows in missing.items())
+        return None, UNDECIDED, f"{MISSING}: no results of {lacking}"
     values = compute(part, ours)
     if values.empty:
         return None, UNDECIDED, "not defined for these results"

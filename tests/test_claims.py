@@ -62,7 +62,7 @@ def test_an_interval_over_seeds_decides(tmp_path, accuracies, expected):
 def test_what_is_not_computed_is_listed_as_undecided(tmp_path):
     found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(90, 90)}, PARAMS))
     assert found["verdict"] == "undecided"
-    assert found["reason"] == "not computed: no results of main/permuted_mnist/2L large"
+    assert found["reason"] == "not computed: no results of main/permuted_mnist: 2L large"
     assert math.isnan(found["value"])
 
 
