@@ -1,16 +1,19 @@
 """The claims: read from a list, decided by results, never left out."""
 
 import math
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
 
-from pipeline import claims
+from pipeline import cells, claims
 from pipeline.cells import paper_by_cell, paper_numbers, results_by_cell
 from pipeline.claims import Part, evaluate, load_claims, overall, stages_of
 from pipeline.params import load
+from pipeline.paths import RESULTS as RESULTS_FOLDER
+from pipeline.train import result_columns
 
 PARAMS, PAPER, RESULTS = load(), paper_numbers(), results_by_cell()
 OURS, RIVAL = ("main", "permuted_mnist", "2L NORACL"), ("main", "permuted_mnist", "2L large")
@@ -150,6 +153,54 @@ def test_every_result_that_is_there_decides_or_says_why_not():
     assert computed[["value", "low", "high"]].notna().all().all()
     assert set(table[table["value"].isna()]["verdict"]) <= {"undecided"}
     assert set(overall(table)) <= {"holds", "does not hold", "undecided"}
+
+
+def suite(path, benchmark, methods, tasks):
+    """Results of five seeds as a training stage writes them."""
+    table = []
+    for number, method in enumerate(methods):
+        for seed in range(5):
+            for task in range(1, tasks + 1):
+                own = [
+                    path.stem,
+                    benchmark,
+                    method,
+                    2,
+                    seed,
+                    task,
+                    0.9 - 0.001 * task * number - 0.0001 * seed,
+                    0.9,
+                    0.9,
+                ]
+                table.append([*own, 1000 + seed + number, 10 + number, 10, task, 0.1 * number, 0.2, 100.0 + number])
+    pd.DataFrame(table, columns=result_columns(2)).to_csv(path, index=False)
+
+
+def test_results_that_are_still_to_come_are_understood(tmp_path, monkeypatch):
+    """Every part of every claim is computed once all results are there."""
+    for path in RESULTS_FOLDER.glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    statics = ["NORACL", "32×32", "64×64", "75×32"]
+    suite(tmp_path / "stress50.csv", "permuted_mnist", statics, 50)
+    suite(tmp_path / "stress100.csv", "permuted_mnist", statics, 100)
+    heads = ["NORACL", "128×128", "256×256", "512×512", "1024×1024", "172×134"]
+    suite(tmp_path / "cifar10.csv", "split_cifar10", heads, 5)
+    columns = ["experiment", "seed", "task", "epoch", "x", "quantity", "value"]
+    found = []
+    for seed in range(5):
+        found += [["final", seed, j, None, j, "accuracy", 0.8] for j in range(1, 6)]
+        found += [["silenced", seed, t, None, j, "change", -0.1 - 0.01 * seed] for t in (2, 3) for j in range(1, 6)]
+        found += [["update", seed, 2, 3, x, name, x + seed] for name in ("moved", "stepped") for x in range(9)]
+    pd.DataFrame(found, columns=columns).to_csv(tmp_path / "transfer.csv", index=False)
+    monkeypatch.setattr(cells, "RESULTS", tmp_path)
+    table = evaluate(load_claims(), results_by_cell(), PARAMS)
+    assert set(table["reason"]) == {""}
+    assert table[["value", "low", "high"]].notna().all().all()
+    by_name = table.set_index("id")
+    assert by_name.loc["stress-overtakes", "value"] == pytest.approx(100 * 0.001 * 10 * 3)
+    assert by_name.loc["stress-50", "value"] == pytest.approx(100 * 0.001 * 50)
+    assert by_name.loc["locked-1", "value"] == pytest.approx(-10)
+    assert by_name.loc["transfer-own", "verdict"] == "does not hold", "as bad on all tasks"
 
 
 def test_commands_name_real_stages():

@@ -73,6 +73,10 @@ def test_heuristics():
         assert mean("accuracy", *rule) > mean("accuracy", *full)
         assert mean("params", *rule) > mean("params", *full)
     assert PAPER.loc[fixed, "acc"] < PAPER.loc[("main", "permuted_mnist", "2L medium"), "acc"]
+    keys = [[("ablations", benchmark, row) for row in ("trigger ed", "full")] for benchmark in load().benchmarks]
+    assert all(mean("accuracy", *ed) > mean("accuracy", *joint) for ed, joint in keys)
+    assert sum(PAPER.loc[ed, "acc"] < PAPER.loc[joint, "acc"] for ed, joint in keys) == 2
+    assert verdicts()["ed-only-params"] == "holds"
 
 
 def test_initialisation():
