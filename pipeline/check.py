@@ -7,14 +7,15 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pandas as pd
 
-from pipeline import tables, theory_table, transfer_table, verdicts
+from pipeline import claims, report, tables, theory_table, transfer_table, verdicts
 from pipeline.executor import RunFailed, run_all
 from pipeline.files import write_json
 from pipeline.params import Params, load_or_exit
-from pipeline.paths import CHECK, PAPER, README, RESULTS
+from pipeline.paths import CHECK, PAGE, PAPER, README, RESULTS
 from pipeline.runs import Run
 from pipeline.suites import table1
 from pipeline.train import result_rows
@@ -25,8 +26,6 @@ TABLES_BY_STAGE = {
     "summaries@theory": theory_table.build,
     "summaries@transfer": transfer_table.build,
 }
-#: One result of the paper that it prints in several tables: (table, row) for each of them.
-SAME_IN_THE_PAPER = [("main", "2L NORACL"), ("ablations", "full"), ("sensitivity", "default")]
 
 
 def diff(name: str, expected: str, found: str) -> list[str]:
@@ -39,14 +38,34 @@ def diff(name: str, expected: str, found: str) -> list[str]:
 
 def tables_are_generated(params: Params) -> list[str]:
     """Every committed table is what the committed results give."""
+    return [problem for stage, build in TABLES_BY_STAGE.items() for problem in differences(build(params), stage)]
+
+
+def claims_are_generated(params: Params) -> list[str]:
+    """Every committed verdict on a claim is what the committed results give."""
+    return differences(claims.build(params), "claims")
+
+
+def differences(files: dict[Path, str], stage: str) -> list[str]:
+    """What is missing, and what is not as it should be."""
     problems = []
-    for stage, build in TABLES_BY_STAGE.items():
-        for path, content in build(params).items():
-            if not path.exists():
-                problems.append(f"{path} is missing: run `dvc repro {stage}`")
-                continue
-            problems += diff(str(path), content, path.read_text())
+    for path, content in files.items():
+        if not path.exists():
+            problems.append(f"{path} is missing: run `dvc repro {stage}`")
+            continue
+        problems += diff(str(path), content, path.read_text())
     return problems
+
+
+def page_is_generated(params: Params) -> list[str]:
+    """The committed page is what its parts give; a diff of a page helps nobody."""
+    try:
+        expected = report.build(params)
+    except FileNotFoundError as error:
+        return [f"{error.filename} is missing: run `dvc repro report`"]
+    if not PAGE.exists():
+        return [f"{PAGE} is missing: run `dvc repro report`"]
+    return [] if PAGE.read_text() == expected else [f"{PAGE} differs from what its parts give: run `dvc repro report`"]
 
 
 def readme_is_generated(params: Params) -> list[str]:
@@ -88,7 +107,7 @@ def paper_agrees_with_itself(params: Params) -> list[str]:
     columns = ["params", "params_sd", "acc", "acc_sd"]
     problems = []
     first: dict[tuple[str, str], tuple[str, float]] = {}
-    for table, row in SAME_IN_THE_PAPER:
+    for table, row in tables.SAME_IN_THE_PAPER:
         cells = pd.read_csv(PAPER / f"{table}.csv")
         for cell in cells[cells["row"] == row].itertuples():
             for column in columns:
@@ -164,7 +183,9 @@ def far_apart(fresh: list[dict[str, str]], committed: list[dict[str, str]], para
 CHECKS: list[Callable[[Params], list[str]]] = [
     paper_agrees_with_itself,
     tables_are_generated,
+    claims_are_generated,
     readme_is_generated,
+    page_is_generated,
     results_are_fresh,
     golden_runs_repeat,
 ]

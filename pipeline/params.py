@@ -425,7 +425,7 @@ def _check_ranges(params: Params) -> None:
     levels = {f"choices.{c}.{name}": level for c, levels in study.choices.items() for name, level in levels.items()}
     for place, changes in (levels | {f"open_points.{n}": p.changes for n, p in study.open_points.items()}).items():
         try:
-            params.changed(changes)
+            params.changed({"data.limit": None, **changes})  # what is wrong with a level on all of the data
         except (ParamsError, ValidationError, KeyError, TypeError) as error:
             raise ParamsError(f"params.yaml cannot be used:\n  reconstruction.{place}: {error}") from None
 

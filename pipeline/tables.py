@@ -14,6 +14,8 @@ from pipeline.paths import METRICS, PAPER, PLOTS, README, RESULTS, TABLES, TIMIN
 from pipeline.suites import FAMILIES
 
 PAPER_SEEDS = 5
+#: One result of the paper that it prints in several tables: (table, row) for each of them.
+SAME_IN_THE_PAPER = [("main", "2L NORACL"), ("ablations", "full"), ("sensitivity", "default")]
 MARKS = {"match": "✓", "higher": "▲", "lower": "▼", "n/a": ""}
 LEGEND = "Ours, then the paper's in brackets; ✓ matches, ▲ is higher than, ▼ is lower than the paper's."
 CHOSEN = "\\* marks cells that helped to choose the configuration."
@@ -109,7 +111,8 @@ def counts(table: pd.DataFrame, column: str = "verdict") -> dict[str, dict[str, 
     return {name: {"match": int((p[column] == "match").sum()), "cells": len(p)} for name, p in parts.items()}
 
 
-def _number(value: float, sd: float, thousands: bool) -> str:
+def number(value: float, sd: float, thousands: bool) -> str:
+    """A mean and its deviation for people, parameters in thousands."""
     if pd.isna(value):
         return "–"
     text = f"{value / 1000:.1f}k" if thousands else f"{value:.1f}"
@@ -122,8 +125,8 @@ def _cell(cell: dict[str, object], ours: str, thousands: bool) -> str:
     """Ours, mark, the paper's in brackets."""
     if cell["infeasible"]:
         return f"N/A, infeasible in {cell['infeasible']} of {cell['infeasible'] + cell['seeds']} seeds"  # type: ignore[operator]
-    mine = _number(cell[f"{ours}_mean"], cell[f"{ours}_sd"], thousands)  # type: ignore[arg-type]
-    theirs = _number(cell[f"paper_{ours}"], cell[f"paper_{ours}_sd"], thousands)  # type: ignore[arg-type]
+    mine = number(cell[f"{ours}_mean"], cell[f"{ours}_sd"], thousands)  # type: ignore[arg-type]
+    theirs = number(cell[f"paper_{ours}"], cell[f"paper_{ours}_sd"], thousands)  # type: ignore[arg-type]
     mark = MARKS[str(cell["params_verdict" if thousands else "verdict"])]
     star = "\\*" if cell["selected_on"] == "yes" else ""
     return f"{mine}{star} {mark} ({theirs})".replace("  ", " ")

@@ -2,7 +2,11 @@
 
 import json
 
-from pipeline.paths import METRICS, TABLES
+import pandas as pd
+
+from pipeline.claims import overall
+from pipeline.intervals import FAILS, HOLDS
+from pipeline.paths import CLAIMS, METRICS, PAGE, TABLES
 
 PARTS = {
     "all": "all cells",
@@ -19,7 +23,10 @@ def main() -> None:
                 match, cells = counts[part]["match"], counts[part]["cells"]
                 if cells:
                     print(f"- {table}, {quantity}: {match} of {cells} match the paper ({words})")
-    print(f"\nEvery cell, ours beside the paper's: {TABLES}")
+    claims = list(overall(pd.read_csv(CLAIMS)))
+    held, failed = claims.count(HOLDS), claims.count(FAILS)
+    print(f"- claims: {held} of {len(claims)} hold, {failed} do not, {len(claims) - held - failed} are undecided")
+    print(f"\nEvery claim and every cell, ours beside the paper's: {PAGE}; as CSV and Markdown: {TABLES}")
 
 
 if __name__ == "__main__":

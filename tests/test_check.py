@@ -69,6 +69,28 @@ def test_a_missing_table(broken):
     assert check.tables_are_generated(load()) == ["reports/tables/main.md is missing: run `dvc repro tables`"]
 
 
+def test_a_verdict_that_is_not_what_the_results_give(broken):
+    path = broken / "reports/claims.csv"
+    row = next(line for line in path.read_text().splitlines() if ",undecided," in line)
+    edit(path, row, row.replace(",undecided,", ",holds,"))
+    problems = check.claims_are_generated(load())
+    assert any(line.startswith("-") and ",holds," in line for line in problems)
+    assert any(line == f"+{row}" for line in problems)
+    path.unlink()
+    assert check.claims_are_generated(load()) == ["reports/claims.csv is missing: run `dvc repro claims`"]
+
+
+def test_a_page_that_is_not_what_its_parts_give(broken):
+    path = broken / "reports/index.html"
+    edit(path, "which claims hold?", "all claims hold!")
+    differs = "reports/index.html differs from what its parts give: run `dvc repro report`"
+    assert check.page_is_generated(load()) == [differs]
+    path.unlink()
+    assert check.page_is_generated(load()) == ["reports/index.html is missing: run `dvc repro report`"]
+    (broken / "reports/claims.csv").unlink()
+    assert check.page_is_generated(load()) == ["reports/claims.csv is missing: run `dvc repro report`"]
+
+
 def test_results_that_were_edited_after_the_table_was_made(broken):
     set_cell(broken / "reports/results/split_mnist-static.csv", 2, "params", lambda value: str(int(value) + 1))
     assert check.tables_are_generated(load())

@@ -17,6 +17,7 @@ ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "rotat
 GROWING = ABLATIONS | {"sensitivity", "cost", "theory", "transfer"}
 SUMMARIES = {"summaries@theory", "summaries@transfer"}
 FIGURES = {f"figure-{name}" for name in registry()}
+READERS = {*SUMMARIES, "tables", "claims", "report", "check"}
 UP_TO_DATE = "Data and pipelines are up to date."
 
 
@@ -26,11 +27,11 @@ def noracl_of(stages):
 
 def would_run(clone):
     """The training stages that a change makes stale; what reads their results follows only when those change."""
-    return clone.stages_run("dvc", "repro", "--dry") - {*SUMMARIES, *FIGURES, "tables", "check"}
+    return clone.stages_run("dvc", "repro", "--dry") - READERS - FIGURES
 
 
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
-    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, *SUMMARIES, *FIGURES, "tables", "check"}
+    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, *FIGURES, *READERS}
     assert UP_TO_DATE in clone.run("dvc", "repro")
 
     ablations = pd.read_csv(clone.folder / "reports/tables/ablations.csv").set_index(["row", "benchmark"])
@@ -47,6 +48,10 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     theory = pd.read_csv(clone.folder / "reports/tables/theory.csv").set_index("quantity")
     assert set(theory["width"]) == {8}
     assert theory.loc["Theorem 1: exponent in ε of the change of old weights", "verdict"] == "holds"
+    claims = pd.read_csv(clone.folder / "reports/claims.csv")
+    assert set(claims[claims["seeds"] == 1]["verdict"]) == {"undecided"}, "one seed decides nothing"
+    assert claims[claims["value"].isna()]["reason"].str.startswith("not computed: no results of ").any()
+    assert "one seed gives no interval" in (clone.folder / "reports/index.html").read_text()
 
     copy = clone.copy(tmp_path / "changed")
     copy.change(compute={"workers": 2})
@@ -60,15 +65,15 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy.change(benchmarks={"rotated_mnist": {"strength": 10.0}}, compute={"workers": 2})
     expected = {"train@rotated_mnist-static", "train@rotated_mnist-noracl", "ablations@rotated_mnist"}
     assert would_run(copy) == expected
-    readers = {f"figure-{name}" for name in ("fig2", "rotated", "pareto", "agreement")}
-    assert copy.stages_run("dvc", "repro") == {*expected, "tables", *readers, "check"}
+    figures = {f"figure-{name}" for name in ("fig2", "rotated", "pareto", "agreement")}
+    assert copy.stages_run("dvc", "repro") == expected | figures | READERS - SUMMARIES
     assert UP_TO_DATE in copy.run("dvc", "repro")
 
 
 def test_experiments_show_what_they_changed(clone, tmp_path):
     copy = clone.copy(tmp_path / "experiment")
     ran = copy.stages_run("dvc", "exp", "run", "-S", "noracl.gamma=0.00001", "-n", "try")
-    assert ran == noracl_of(TRAIN) | GROWING | {*SUMMARIES, *FIGURES, "tables", "check"}
+    assert ran == noracl_of(TRAIN) | GROWING | FIGURES | READERS
     assert yaml.safe_load((copy.folder / "params.yaml").read_text())["noracl"]["gamma"] == "1e-05"
     changed = json.loads(copy.run("dvc", "metrics", "diff", "--json"))
     keys = " ".join(changed["reports/metrics.json"])

@@ -1,0 +1,61 @@
+// Without this script the tables are as printed, and every claim is open.
+
+// Sorting by a column: ascending, descending, as printed. A claim moves with its parts: it is a body of its own.
+for (const table of document.querySelectorAll("table.sortable")) {
+  const many = table.tBodies.length > 1;
+  const place = many ? table : table.tBodies[0];
+  const printed = many ? [...table.tBodies] : [...place.rows];
+  const key = (item, column) => {
+    const cell = (many ? item.rows[0] : item).cells[column];
+    const text = cell.dataset.value ?? cell.textContent.trim();
+    return text === "" || isNaN(text) ? text : Number(text);
+  };
+  const compare = (a, b, sign) => {
+    if (a === "" || b === "") return (a === "") - (b === ""); // what is missing comes last either way
+    if (typeof a === "number" && typeof b === "number") return sign * (a - b);
+    return sign * String(a).localeCompare(String(b), "en", { numeric: true });
+  };
+  const heads = table.querySelectorAll(":scope > thead th[data-sort]");
+  for (const head of heads) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const order = { ascending: "descending", descending: "" }[head.getAttribute("aria-sort")] ?? "ascending";
+      for (const other of heads) other.removeAttribute("aria-sort");
+      if (order) head.setAttribute("aria-sort", order);
+      const sign = order === "descending" ? -1 : 1;
+      const at = head.cellIndex;
+      place.append(...(order ? [...printed].sort((a, b) => compare(key(a, at), key(b, at), sign)) : printed));
+    });
+  }
+}
+
+// A claim opens at a click, when a part of it is linked to, or when the browser finds a word in it.
+for (const claim of document.querySelectorAll(".claims > tbody")) {
+  const head = claim.querySelector(".toggle");
+  const more = claim.querySelector(".more");
+  const button = document.createElement("button");
+  button.type = "button";
+  button.append(...head.childNodes);
+  head.append(button);
+  const open = (yes) => {
+    if (yes) more.removeAttribute("hidden");
+    else more.setAttribute("hidden", "until-found");
+    button.setAttribute("aria-expanded", yes);
+  };
+  open(false);
+  button.addEventListener("click", () => open(more.hasAttribute("hidden")));
+  more.addEventListener("beforematch", () => open(true));
+  claim.addEventListener("open-claim", () => open(true));
+}
+const follow = () => {
+  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const claim = target?.closest(".claims > tbody[id]");
+  if (!claim) return;
+  claim.dispatchEvent(new Event("open-claim"));
+  target.scrollIntoView();
+};
+addEventListener("hashchange", follow);
+follow();

@@ -1,0 +1,219 @@
+"""The claims: read from a list, decided by results, never left out."""
+
+import math
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from pipeline import cells, claims
+from pipeline.cells import paper_by_cell, paper_numbers, results_by_cell
+from pipeline.claims import Part, evaluate, load_claims, overall, stages_of
+from pipeline.params import load
+from pipeline.paths import RESULTS as RESULTS_FOLDER
+from pipeline.train import result_columns
+
+PARAMS, PAPER, RESULTS = load(), paper_numbers(), results_by_cell()
+OURS, RIVAL = ("main", "permuted_mnist", "2L NORACL"), ("main", "permuted_mnist", "2L large")
+
+
+def runs(*accuracies, task=10):
+    return pd.DataFrame(
+        [{"seed": str(s), "task": task, "accuracy": a, "params": 100.0} for s, a in enumerate(accuracies)]
+    )
+
+
+def claim(tmp_path, **part):
+    """A list with one claim of one part."""
+    part = {
+        **{"what": "w", "statistic": "accuracy_gap", "cells": ["2L NORACL", "2L large"], "why": "because"},
+        **{"under": "main/permuted_mnist"},
+        **part,
+    }
+    entry = {"id": "one", "statement": "s", "where": "here", "quote": "q", "parts": {"one-part": part}}
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump([entry]))
+    return load_claims(path)
+
+
+def row(found):
+    (only,) = found.to_dict("records")
+    return only
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "expected"),
+    [
+        ((84, 85, 86), "holds"),
+        ((74, 75, 76), "does not hold"),
+        ((79, 80.5, 82), "undecided"),
+    ],
+)
+def test_an_interval_over_seeds_decides(tmp_path, accuracies, expected):
+    found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(*accuracies), RIVAL: runs(80, 80, 80)}, PARAMS))
+    assert (found["verdict"], found["seeds"], found["reason"]) == (expected, 3, "")
+    assert found["value"] == pytest.approx(sum(accuracies) / 3 - 80)
+    half = 4.302653 * pd.Series(accuracies).std() / math.sqrt(3)
+    assert found["high"] == pytest.approx(found["value"] + half, abs=1e-5)
+    assert found["threshold"] == "> 0 points: because"
+    assert found["command"] == "dvc repro train@permuted_mnist-noracl train@permuted_mnist-static claims"
+    assert found["selected_on"] == "yes", "both cells helped to choose the configuration"
+
+
+def test_what_is_not_computed_is_listed_as_undecided(tmp_path):
+    found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(90, 90)}, PARAMS))
+    assert found["verdict"] == "undecided"
+    assert found["reason"] == "not computed: no results of main/permuted_mnist: 2L large"
+    assert math.isnan(found["value"])
+
+
+def test_one_seed_decides_nothing(tmp_path):
+    found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(90), RIVAL: runs(80)}, PARAMS))
+    assert (found["value"], found["verdict"], found["reason"]) == (10, "undecided", "one seed gives no interval")
+
+
+def test_a_method_that_could_not_go_on_decides_nothing(tmp_path):
+    found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(math.nan), RIVAL: runs(80)}, PARAMS))
+    assert (found["verdict"], found["reason"]) == ("undecided", "not defined for these results")
+
+
+def test_the_stream_may_be_cut(tmp_path):
+    ours = pd.concat([runs(70, 71, task=20), runs(90, 91, task=5)])
+    rival = pd.concat([runs(80, 80, task=20), runs(80, 80, task=5)])
+    assert row(evaluate(claim(tmp_path, above=0), {OURS: ours, RIVAL: rival}, PARAMS))["value"] == -9.5
+    assert row(evaluate(claim(tmp_path, above=0, task=10), {OURS: ours, RIVAL: rival}, PARAMS))["value"] == 10.5
+
+
+def test_the_papers_own_number_is_put_to_the_same_test(tmp_path):
+    found = row(evaluate(claim(tmp_path, at_least=6.2), {}, PARAMS))  # 79.4 − 73.3
+    assert (found["paper_value"], found["paper_in_range"]) == (6.1, "no")
+    assert row(evaluate(claim(tmp_path, at_least=6.1), {}, PARAMS))["paper_in_range"] == "yes"
+    unknown = claim(tmp_path, statistic="bottom_heaviness", cells=["2L NORACL"], above=0)
+    assert row(evaluate(unknown, {}, PARAMS))["paper_in_range"] == ""
+
+
+@pytest.mark.parametrize(
+    ("part", "low", "high"),
+    [
+        ({"at_least": 0, "allow": "error"}, -math.hypot(0.7, 1.8), math.inf),  # 79.4 ± 0.7 and 73.3 ± 1.8
+        ({"at_least": 6, "allow": "points"}, 5.0, math.inf),
+        ({"at_most": 1.5, "allow": "points"}, -math.inf, 2.5),
+        ({"about": -1, "allow": "share"}, -1.1, -0.9),
+        ({"at_most": 5.6, "allow": "share"}, -math.inf, 6.16),
+        ({"at_least": -1.5, "at_most": 1.5}, -1.5, 1.5),
+        ({"above": 2}, 2, math.inf),
+    ],
+)
+def test_ranges_are_widened_as_the_words_allow(part, low, high):
+    one = Part(what="w", statistic="accuracy_gap", cells=["/".join(OURS), "/".join(RIVAL)], why="y", **part)
+    found = one.range(PAPER, PARAMS.tolerances)
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.strict == ("above" in part)
+
+
+def test_the_error_is_that_of_the_best_rival_of_the_paper():
+    cells = [f"main/split_mnist/1L {row}" for row in ("NORACL", "small", "medium", "large")]
+    part = Part(what="w", statistic="accuracy_gap", cells=cells, why="y", at_least=0, allow="error")
+    assert part.range(PAPER, PARAMS.tolerances).low == -math.hypot(1.8, 0.9)  # medium, 72.8 ± 0.9
+
+
+def test_several_benchmarks_give_cells_in_pairs():
+    part = Part(what="w", statistic="mean_accuracy_gap", under=["t/a", "t/b"], cells=["x", "y"], why="y", above=0)
+    assert part.keys == [("t", "a", "x"), ("t", "a", "y"), ("t", "b", "x"), ("t", "b", "y")]
+
+
+def test_a_list_that_names_no_known_statistic_or_key_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="guess is no statistic; there are accuracy_gap"):
+        claim(tmp_path, statistic="guess")
+    with pytest.raises(ValueError, match="at_leats"):
+        claim(tmp_path, at_leats=0)
+
+
+def test_the_list_is_sound():
+    """Unique names, a range each, and cells that the paper's tables or ours know how to name."""
+    listed = load_claims()
+    parts = [(name, part) for one in listed for name, part in one.parts.items()]
+    assert len({one.id for one in listed}) == len(listed)
+    assert len({name for name, _ in parts}) == len(parts)
+    known = set(paper_by_cell(PAPER)) | set(RESULTS)
+    for name, part in parts:
+        found = part.range(PAPER, PARAMS.tolerances)
+        assert math.isfinite(found.low) or math.isfinite(found.high), name
+        for key in part.keys:
+            assert key in known or key[0].startswith(("stress", "transfer")), (name, key)
+
+
+def test_every_result_that_is_there_decides_or_says_why_not():
+    table = evaluate(load_claims(), RESULTS, PARAMS)
+    assert len(table) == sum(len(one.parts) for one in load_claims())
+    computed = table[table["reason"] == ""]
+    assert len(computed) > len(table) / 3
+    assert computed[["value", "low", "high"]].notna().all().all()
+    assert set(table[table["value"].isna()]["verdict"]) <= {"undecided"}
+    assert set(overall(table)) <= {"holds", "does not hold", "undecided"}
+
+
+def suite(path, benchmark, methods, tasks):
+    """Results of five seeds as a training stage writes them."""
+    table = []
+    for number, method in enumerate(methods):
+        for seed in range(5):
+            for task in range(1, tasks + 1):
+                own = [
+                    path.stem,
+                    benchmark,
+                    method,
+                    2,
+                    seed,
+                    task,
+                    0.9 - 0.001 * task * number - 0.0001 * seed,
+                    0.9,
+                    0.9,
+                ]
+                table.append([*own, 1000 + seed + number, 10 + number, 10, task, 0.1 * number, 0.2, 100.0 + number])
+    pd.DataFrame(table, columns=result_columns(2)).to_csv(path, index=False)
+
+
+def test_results_that_are_still_to_come_are_understood(tmp_path, monkeypatch):
+    """Every part of every claim is computed once all results are there."""
+    for path in RESULTS_FOLDER.glob("*.csv"):
+        shutil.copy(path, tmp_path)
+    statics = ["NORACL", "32×32", "64×64", "75×32"]
+    suite(tmp_path / "stress50.csv", "permuted_mnist", statics, 50)
+    suite(tmp_path / "stress100.csv", "permuted_mnist", statics, 100)
+    heads = ["NORACL", "128×128", "256×256", "512×512", "1024×1024", "172×134"]
+    suite(tmp_path / "cifar10.csv", "split_cifar10", heads, 5)
+    columns = ["experiment", "seed", "task", "epoch", "x", "quantity", "value"]
+    found = []
+    for seed in range(5):
+        found += [["final", seed, j, None, j, "accuracy", 0.8] for j in range(1, 6)]
+        found += [["silenced", seed, t, None, j, "change", -0.1 - 0.01 * seed] for t in (2, 3) for j in range(1, 6)]
+        found += [["update", seed, 2, 3, x, name, x + seed] for name in ("moved", "stepped") for x in range(9)]
+    pd.DataFrame(found, columns=columns).to_csv(tmp_path / "transfer.csv", index=False)
+    monkeypatch.setattr(cells, "RESULTS", tmp_path)
+    table = evaluate(load_claims(), results_by_cell(), PARAMS)
+    assert set(table["reason"]) == {""}
+    assert table[["value", "low", "high"]].notna().all().all()
+    by_name = table.set_index("id")
+    assert by_name.loc["stress-overtakes", "value"] == pytest.approx(100 * 0.001 * 10 * 3)
+    assert by_name.loc["stress-50", "value"] == pytest.approx(100 * 0.001 * 50)
+    assert by_name.loc["locked-1", "value"] == pytest.approx(-10)
+    assert by_name.loc["transfer-own", "verdict"] == "does not hold", "as bad on all tasks"
+
+
+def test_commands_name_real_stages():
+    stages = yaml.safe_load(Path("dvc.yaml").read_text())["stages"]
+    for one in load_claims():
+        for part in one.parts.values():
+            for name in stages_of([key for key in part.keys if key in RESULTS]).split()[2:]:
+                stage, _, item = name.partition("@")
+                assert stage in stages
+                assert not item or item.split("-")[0] in PARAMS.benchmarks
+
+
+def test_the_short_table_counts_parts(tmp_path):
+    found = evaluate(claim(tmp_path, above=0), {OURS: runs(90, 91), RIVAL: runs(80, 80)}, PARAMS)
+    both = pd.concat([found, found.assign(verdict="undecided")])
+    assert "| ? undecided | s | here | 1 ✓, 1 ? |" in claims.to_markdown(both)

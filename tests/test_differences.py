@@ -1,0 +1,97 @@
+"""What reports/DIFFERENCES.md says in words is what the results say."""
+
+import re
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.cells import paper_numbers, results_by_cell
+from pipeline.claims import load_claims
+from pipeline.params import load
+from pipeline.statistics import final, grown
+
+CELLS, PAPER = results_by_cell(), paper_numbers()
+TEXT = Path("reports/DIFFERENCES.md").read_text()
+
+
+def mean(column, *key):
+    return float(final(CELLS[key], column).mean())
+
+
+def verdicts():
+    return pd.read_csv("reports/claims.csv").set_index("id")["verdict"]
+
+
+def test_it_names_parts_that_there_are():
+    named = set(re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", TEXT)) - {"like-this"}
+    assert len(named) > 15
+    assert named <= {part for claim in load_claims() for part in claim.parts}
+
+
+def test_binary_split():
+    for depth in ("1L", "2L"):
+        widths = [mean("accuracy", "main", "split_mnist", f"{depth} {row}") for row in ("small", "medium", "large")]
+        assert widths == sorted(widths, reverse=True)
+        assert widths[0] > PAPER.loc[("main", "split_mnist", f"{depth} small"), "acc"]
+        noracl = ("main", "split_mnist", f"{depth} NORACL")
+        assert mean("params", *noracl) < PAPER.loc[noracl, "params"]
+    two = CELLS["main", "split_mnist", "2L NORACL"]
+    assert (grown(two, 1) > 0).all()
+    assert (grown(two, 2) == 0).all()
+    assert set(verdicts()[["split-alike-1l", "split-alike-2l", "geometry-split", "geometry-shift"]]) == {
+        "does not hold"
+    }
+    assert set(verdicts()[["fewer-split-1l", "fewer-split-2l", "no-overgrowth-1l", "no-overgrowth-2l"]]) == {"holds"}
+
+
+def test_the_spread_over_seeds():
+    key = ("main", "permuted_mnist", "2L NORACL")
+    runs = pd.concat([final(CELLS[key], column) for column in ("params", "accuracy")], axis=1)
+    assert runs["params"].std() > 2 * PAPER.loc[key, "params_sd"]
+    assert runs["accuracy"].std() > 2 * PAPER.loc[key, "acc_sd"]
+    assert runs.idxmin().nunique() == 1, "the seed with the fewest neurons is the least accurate"
+    assert verdicts()["fewer-permuted-2l"] == verdicts()["gain-permuted"] == "undecided"
+
+
+def test_the_effective_dimension_never_says_no():
+    for benchmark in ("permuted_mnist", "rotated_mnist"):
+        signals = pd.read_csv(f"reports/results/{benchmark}-noracl.signals.csv")
+        assert (signals["phi"] > load().noracl.gamma * signals["reference"]).all()
+        full, alone = (CELLS.get(("ablations", benchmark, row)) for row in ("full", "trigger fsat"))
+        if full is not None:
+            columns = ["seed", "task", "accuracy", "params", "width_1", "width_2"]
+            pd.testing.assert_frame_equal(
+                full[columns].reset_index(drop=True), alone[columns].reset_index(drop=True), check_exact=True
+            )
+
+
+def test_heuristics():
+    full, fixed, scheduled = (
+        ("ablations", "permuted_mnist", row) for row in ("full", "trigger fixed", "trigger scheduled")
+    )
+    for rule in (fixed, scheduled):
+        assert mean("accuracy", *rule) > mean("accuracy", *full)
+        assert mean("params", *rule) > mean("params", *full)
+    assert PAPER.loc[fixed, "acc"] < PAPER.loc[("main", "permuted_mnist", "2L medium"), "acc"]
+    keys = [[("ablations", benchmark, row) for row in ("trigger ed", "full")] for benchmark in load().benchmarks]
+    assert all(mean("accuracy", *ed) > mean("accuracy", *joint) for ed, joint in keys)
+    assert sum(PAPER.loc[ed, "acc"] < PAPER.loc[joint, "acc"] for ed, joint in keys) == 2
+    assert verdicts()["ed-only-params"] == "holds"
+
+
+def test_initialisation():
+    full = ("ablations", "permuted_mnist", "full")
+    for init in ("zero", "random"):
+        key = ("ablations", "permuted_mnist", f"init {init}")
+        assert mean("params", *key) < mean("params", *full)
+        assert PAPER.loc[key, "params"] < PAPER.loc[full, "params"]
+    null = mean("accuracy", "ablations", "permuted_mnist", "init null-space")
+    assert abs(null - mean("accuracy", *full)) < load().tolerances.accuracy_points
+    assert CELLS["ablations", "split_mnist", "init null-space"]["accuracy"].notna().all()
+
+
+def test_theory():
+    found = verdicts()
+    assert set(found[["theorem-1-old", "corollary-1-new"]]) == {"holds"}
+    missed = ["recall-ewc", "recall-gd", "width-slope", "gate-default", "balance-share"]
+    assert set(found[missed]) == {"does not hold"}

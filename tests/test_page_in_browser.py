@@ -1,0 +1,81 @@
+"""The page as a reader sees it: in a real browser, wide and narrow, light and dark."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pipeline.paths import PAGE
+from pipeline.report import figures
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FINDINGS = Path(__file__).parent / "page_findings.js"
+AROUND = """<!doctype html><body style="margin:0"><iframe src="page.html" width="{width}" height="{height}"
+style="border:0;display:block"></iframe><script>addEventListener("message", (event) => {{
+const found = document.createElement("pre"); found.textContent = event.data; document.body.append(found);
+}});</script>"""
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")
+
+
+def look(folder, width, dark=False, old="", new=""):
+    """What the injected script finds, and what the browser logs; a picture is left in ``folder``."""
+    height = 2400
+    page = PAGE.read_text().replace(old, new, 1).replace("<head>", f"<head><script>{FINDINGS.read_text()}</script>", 1)
+    (folder / "page.html").write_text(page)
+    (folder / "around.html").write_text(AROUND.format(width=width, height=height))
+    command = [
+        *(str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
+        *(f"--user-data-dir={folder / 'profile'}", f"--window-size={max(width, 500)},{height}"),
+        *(
+            "--virtual-time-budget=10000",
+            "--enable-logging=stderr",
+            f"--screenshot={folder / 'page.png'}",
+            "--dump-dom",
+        ),
+        *(["--force-dark-mode"] if dark else []),
+        (folder / "around.html").as_uri(),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    found = re.search(r"<pre>(.*?)</pre>", done.stdout, re.DOTALL)
+    assert found, f"the page did not come to its end\n{done.stderr[-2000:]}"
+    return json.loads(html.unescape(found[1])), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_reader_sees_all_of_it(tmp_path, width, dark):
+    seen, console = look(tmp_path, width, dark)
+    assert (seen["errors"], console) == ([], [])
+    assert (seen["width"], seen["dark"]) == (width, dark)
+    assert seen["background"] == ("rgb(21, 24, 27)" if dark else "rgb(252, 252, 250)")
+    assert (seen["images"], seen["broken"], seen["silent"]) == (len(figures()), [], 0)
+    assert (seen["wide"], seen["page"]) == ([], width), "the page scrolls sideways"
+    assert seen["faint"] == []
+
+    order = seen["sorted"]
+    assert order["ascending"] == sorted(order["printed"]) != order["printed"]
+    assert order["descending"] == sorted(order["printed"], reverse=True)
+    assert order["again"] == order["printed"]
+    assert [order[f"{name}_says"] for name in ("ascending", "descending", "again")] == ["ascending", "descending", None]
+    assert seen["focus"], "a keyboard cannot reach the sort button"
+    assert seen["verdicts"] == sorted(seen["verdicts"], key=lambda words: words.split(" ", 1)[1])
+    assert seen["together"], "a claim has lost its parts"
+    assert seen["closed"] == seen["opened"] > 20, "claims are closed at first, and open at a click"
+    assert seen["followed"], "a link to a part opens its claim"
+    assert (tmp_path / "page.png").stat().st_size > 50_000
+
+
+def test_the_look_sees_what_is_wrong(tmp_path):
+    wrong = """<img alt="broken" src="data:image/png;base64,AAAA"><script>nothing.there()</script>
+    <p style="width:900px;max-width:none;color:#ccc">faint</p></main>"""
+    seen, _ = look(tmp_path, 390, old="</main>", new=wrong)
+    assert any("nothing is not defined" in error for error in seen["errors"])
+    assert seen["broken"] == ["broken"]
+    assert seen["page"] > 390
+    assert any(">faint" in one for one in seen["wide"])
+    assert any(">faint" in one for one in seen["faint"])
