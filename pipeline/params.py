@@ -399,6 +399,7 @@ def parse(text: str) -> Params:
     except ValidationError as error:
         raise ParamsError(_explain(error)) from None
     _check_ranges(params)
+    _check_study(params)
     return params
 
 
@@ -421,11 +422,15 @@ def _check_ranges(params: Params) -> None:
     _named("ewc", EWCSettings, **dict(params.ewc))
     _named("noracl", GrowthSettings, **dict(params.noracl))
     _named("heuristics", GrowthSettings, **dict(params.heuristics))
+
+
+def _check_study(params: Params) -> None:
+    """Every level of the reconstruction study is a valid change of this file."""
     study = params.reconstruction
     levels = {f"choices.{c}.{name}": level for c, levels in study.choices.items() for name, level in levels.items()}
     for place, changes in (levels | {f"open_points.{n}": p.changes for n, p in study.open_points.items()}).items():
         try:
-            params.changed({"data.limit": None, **changes})  # what is wrong with a level on all of the data
+            _check_ranges(params.changed({"data.limit": None, **changes}))
         except (ParamsError, ValidationError, KeyError, TypeError) as error:
             raise ParamsError(f"params.yaml cannot be used:\n  reconstruction.{place}: {error}") from None
 
