@@ -40,15 +40,32 @@ def _mean(cell: Cell) -> PerSeed:
 
 
 @statistic("exponent")
-def share_exponent(cell: Cell) -> PerSeed:
+def share_exponent_late(cell: Cell) -> PerSeed:
     """Exponent in t of the share of a new association that is stored, over t ≥ 100 M⁰."""
     return power(cell[cell["x"] >= 100 * cell["width"]])
 
 
+@statistic("exponent")
+def share_exponent_early(cell: Cell) -> PerSeed:
+    """Exponent in t of the share of a new association that is stored, over t ≤ M⁰."""
+    return power(cell[cell["x"] <= cell["width"]])
+
+
+def _break(cell: Cell, quantity: str) -> PerSeed:
+    rows = _only(cell[cell["seed"] != EXACT], quantity)
+    return _mean(rows.fillna(np.inf))  # empty where it never comes to that
+
+
 @statistic("× M⁰")
-def retention_break(cell: Cell) -> PerSeed:
+def retention_break_snr(cell: Cell) -> PerSeed:
     """Number of tasks after which the signal-to-noise ratio of what is recalled of all patterns is below 1, over M⁰."""
-    return _mean(_only(cell[cell["seed"] != EXACT], "snr").fillna(np.inf))  # empty where it never comes to that
+    return _break(cell, "snr")
+
+
+@statistic("× M⁰")
+def retention_break_right(cell: Cell) -> PerSeed:
+    """Number of tasks after which fewer than 95 % of all patterns are recalled with the right sign, over M⁰."""
+    return _break(cell, "right")
 
 
 @statistic("exponent")

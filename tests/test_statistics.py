@@ -108,11 +108,17 @@ CASES = [
     ),
     ("value", [pd.DataFrame({"seed": ["all"], "value": [5.6]})], [5.6]),
     (
-        "share_exponent",
+        "share_exponent_late",
         [long("share", ((1, 400, 800, 4000), lambda x, w, i: 1.0 if x < w else (2 + i) * x**-1))],
         [-1, -1],
     ),
-    ("retention_break", [long("snr", ((0.95,), lambda x, w, i: w / (1 + i)), width=(2, 4))], [3, 1.5]),
+    ("retention_break_snr", [long("snr", ((1.0,), lambda x, w, i: w / (1 + i)), width=(2, 4))], [3, 1.5]),
+    ("retention_break_right", [long("right", ((0.95,), lambda x, w, i: w / (1 + i)), width=(2, 4))], [3, 1.5]),
+    (
+        "share_exponent_early",
+        [long("share", ((1, 2, 4, 40), lambda x, w, i: x ** -(0.1 + i) if x <= w else 9.0))],
+        [-0.1, -1.1],
+    ),
     ("old_exponent", [long("old", (SMALL, lambda x, w, i: 3 * x ** (1 + i)))], [1, 2]),
     ("new_exponent", [long("new", (SMALL, lambda x, w, i: x if x < 1e-4 else 9.0))], [1, 1]),
     (
@@ -159,7 +165,7 @@ def test_seeds_are_paired_whatever_their_order():
 def test_where_nothing_grew_there_is_no_share_and_where_recall_never_breaks_no_break():
     assert STATISTICS["bottom_share_gap"].function(widths((12, 10)), widths((10, 10))).isna().all()
     never = long("snr", ((0.95,), lambda x, w, i: NONE))
-    assert (STATISTICS["retention_break"].function(never) == float("inf")).all()
+    assert (STATISTICS["retention_break_snr"].function(never) == float("inf")).all()
 
 
 def test_the_words_are_one_plain_sentence():
