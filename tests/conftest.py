@@ -1,5 +1,6 @@
 """Fixtures that are dear to make: MNIST, and a small clone in which the real pipeline has run."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from filelock import FileLock
 
 ROOT = Path(__file__).parent.parent
 TINY = {
@@ -19,6 +21,10 @@ TINY = {
     "noracl": {"percentile": 100.0},
     "compute": {"workers": 1},
     "theory": {"widths": [8], "tasks": 32, "inputs": 16, "few_inputs": 8, "neurons": [1]},
+    "stress": {
+        **{"short": 2, "long": 3, "noracl": [4, 4], "long_only": {"64×64": [5, 5]}},
+        "static": {"32×32": [4, 4], "75×32": [6, 4]},
+    },
     "ablations": {"init": ["null-space"], "trigger": ["fixed"]},
     "sensitivity": {"gamma": [0.8], "percentile": [10.0], "epsilon": [0.01]},
     "benchmarks": {
@@ -45,6 +51,7 @@ class Clone:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.first_run: set[str] = set()
 
     def run(self, *command: str, ok: bool = True) -> str:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -81,10 +88,8 @@ def mnist_folder() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def fresh_clone(tmp_path_factory) -> Clone:
+def make_clone(folder: Path) -> Clone:
     """What is here, committed or not, as a repository of its own with tiny parameters; nothing has run in it."""
-    folder = tmp_path_factory.mktemp("clone") / "repo"
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -100,8 +105,18 @@ def fresh_clone(tmp_path_factory) -> Clone:
 
 
 @pytest.fixture(scope="session")
-def clone(fresh_clone) -> Clone:
-    """The small clone after `dvc repro`, committed."""
-    fresh_clone.first_run = fresh_clone.stages_run("dvc", "repro")
-    fresh_clone.commit("results")
-    return fresh_clone
+def clone(tmp_path_factory) -> Clone:
+    """The small clone after `dvc repro`, committed; made once for all test processes, so leave it as it is."""
+    shared = tmp_path_factory.getbasetemp()
+    shared = shared.parent if "PYTEST_XDIST_WORKER" in os.environ else shared
+    ran = shared / "clone" / "ran.json"
+    with FileLock(shared / "clone.lock"):
+        if not ran.exists():
+            shutil.rmtree(ran.parent, ignore_errors=True)
+            clone = make_clone(shared / "clone" / "repo")
+            stages = clone.stages_run("dvc", "repro")
+            clone.commit("results")
+            ran.write_text(json.dumps(sorted(stages)))
+    clone = Clone(ran.parent / "repo")
+    clone.first_run = set(json.loads(ran.read_text()))
+    return clone
