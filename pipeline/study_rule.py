@@ -80,7 +80,7 @@ def finalists(params: Params, results: pd.DataFrame, paper: pd.DataFrame) -> lis
 def jackknife(without: Sequence[float]) -> float:
     """Standard error of a number from its values with one seed left out at a time; one seed says nothing."""
     if len(without) < 2:
-        return math.inf
+        return math.nan
     mean = sum(without) / len(without)
     return math.sqrt(sum((value - mean) ** 2 for value in without) * (len(without) - 1) / len(without))
 
@@ -95,7 +95,9 @@ def equals(results: pd.DataFrame, paper: pd.DataFrame, finalists: Sequence[Confi
     names = [finalist.name for finalist in finalists]
     near = ranking(results, paper, benchmarks).reindex(names).dropna().sort_values(kind="stable")
     best, seeds = near.index[0], sorted(set(results["seed"]))
-    rest = [results[results["seed"] != seed] for seed in seeds if len(seeds) > 1]
-    error = jackknife([ranking(some, paper, benchmarks)[best] for some in rest])
-    equal = [one for one in finalists if one.name in near and near[one.name] <= near[best] + 2 * error]
+    limit = math.inf
+    if len(seeds) > 1:
+        without = [ranking(results[results["seed"] != seed], paper, benchmarks)[best] for seed in seeds]
+        limit = near[best] + 2 * jackknife(without)
+    equal = [finalist for finalist in finalists if near.get(finalist.name, math.nan) <= limit]
     return sorted(equal, key=lambda finalist: (finalist.departures, near[finalist.name]))

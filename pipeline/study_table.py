@@ -17,11 +17,16 @@ from pipeline.tables import machines_of
 
 
 def over(cells: pd.DataFrame) -> pd.DataFrame:
-    """A row a configuration: its distance over all cells, over each half, and on each benchmark's choosing ones."""
-    choosing, held_back = cells[cells["choosing"]], cells[~cells["choosing"]]
-    parts = {"all": cells, "choosing": choosing, "held_back": held_back}
-    parts |= {f"choosing {name}": part for name, part in choosing.groupby("benchmark", sort=False)}
+    """A row a configuration: its distance over all cells, over each half, and over each half a benchmark at a time."""
+    parts = {"all": cells}
+    for half, part in halves(cells).items():
+        parts |= {half: part} | {f"{half} {name}": some for name, some in part.groupby("benchmark", sort=False)}
     return pd.DataFrame({f"distance_{name}": distance(part) for name, part in parts.items()})
+
+
+def halves(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The cells that choose, and those that were held back."""
+    return dict(zip(HALVES, (cells[cells["choosing"]], cells[~cells["choosing"]]), strict=True))
 
 
 def summary(results: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
@@ -32,7 +37,7 @@ def summary(results: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
     table = table.join(over(cells))
     left_out = [results[results["seed"] != seed] for seed in seeds if len(seeds) > 1]
     without = [over(distances(rest, paper)) for rest in left_out]
-    for half, part in zip(HALVES, (cells[cells["choosing"]], cells[~cells["choosing"]]), strict=True):
+    for half, part in halves(cells).items():
         spread = [jackknife([rest.loc[name, f"distance_{half}"] for rest in without]) for name in table.index]
         table[f"error_{half}"], table[f"cells_{half}"] = spread, part.groupby("configuration", sort=False).size()
     for (benchmark, row), cell in results.groupby(["benchmark", "row"], sort=False):

@@ -148,7 +148,7 @@ def test_the_jackknife_of_a_mean_is_its_standard_error():
     values = [1.0, 2.0, 4.0, 8.0]
     without = [statistics.mean(values[:i] + values[i + 1 :]) for i in range(4)]
     assert jackknife(without) == pytest.approx(statistics.stdev(values) / 2)
-    assert jackknife([]) == math.inf
+    assert math.isnan(jackknife([]))
 
 
 def three(*accuracies, spread=0.01, seeds=5):
