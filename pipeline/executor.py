@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
+from torch.linalg import LinAlgError  # type: ignore[attr-defined]
 from tqdm import tqdm
 
 from noracl import NonFiniteLoss
 from pipeline import store
 from pipeline.params import Compute
-from pipeline.runs import Record, Run, compute
+from pipeline.runs import Record, Run, compute, machine
 
 _share: Any = None  # in a worker: the counter that all workers add their progress to
 
@@ -123,39 +124,46 @@ def _kill_like_ctrl_c() -> Iterator[None]:
 
 @dataclass
 class Queue:
-    """What is to compute, what is finished, and whether finished runs go to the store."""
+    """What is to compute, what is finished, whether finished runs go to the store, and whether one may diverge."""
 
     todo: list[Run]
     records: dict[Run, Record]
     progress: Progress
     store: bool
+    diverging: bool
 
     def finish(self, run: Run, result: Callable[[], Record]) -> None:
         """Take a run off the list as soon as its record is safe."""
+        keep = self.store
         try:
             record = result()
-        except NonFiniteLoss as error:
-            raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
+        except (NonFiniteLoss, LinAlgError) as error:  # weights that overflow in an epoch's last step have no SVD
+            if not self.diverging:
+                raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
+            record, keep = Record(run.tasks, None, str(error), {}, machine()), False  # no suite may find it by chance
         except ValueError as error:  # the library refuses the stream or the settings
             raise RunFailed(f"{run.label}: {error}") from None
-        if self.store:
+        if keep:
             store.save(run, record)
         self.records[run] = record
         self.todo.remove(run)
         self.progress.finished += 1
 
 
-def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = False) -> list[Record]:
+def run_all(
+    runs: Sequence[Run], settings: Compute, title: str, fresh: bool = False, diverging: bool = False
+) -> list[Record]:
     """The records of all runs, in their order; finished runs are kept in the store as they come.
 
-    ``fresh`` computes them whatever the store has, and leaves the store alone.
+    ``fresh`` computes them whatever the store has, and leaves the store alone. A run that diverges is an error, unless
+    ``diverging`` lets it have a record without a history, which is not kept.
     """
     found = {} if fresh else {run: store.find(run) for run in runs}
     records = {run: record for run, record in found.items() if record is not None}
     todo = sorted((run for run in runs if run not in records), key=lambda run: -run.cost)
     known = "from scratch" if fresh else f"{len(records)} of {len(runs)} runs are in the run store"
     print(f"{title}: {known}, {len(todo)} to compute", flush=True)
-    queue = Queue(todo, records, Progress(title, len(todo), sum(run.cost for run in todo)), not fresh)
+    queue = Queue(todo, records, Progress(title, len(todo), sum(run.cost for run in todo)), not fresh, diverging)
     deaths = 0
     with _kill_like_ctrl_c():
         try:

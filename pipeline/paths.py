@@ -12,6 +12,7 @@ TABLES = Path("reports/tables")
 PLOTS = Path("reports/plots")  # means over seeds, for `dvc plots`
 CLAIMS_LIST = Path("reports/claims.yaml")  # the paper's claims and how each is tested
 CLAIMS = Path("reports/claims.csv")
+SENTENCES = Path("reports/sentences.yaml")  # what a paper would say of each choice of the reconstruction study
 FIGURES = Path("reports/figures")
 NOTEBOOKS = Path("reports/notebooks")
 REGISTRY = Path("reports/figures.yaml")  # every figure with its caption and what it reads

@@ -40,6 +40,8 @@ OTHER = {
     "transfer": ("New and old parameters in ReLU networks", "section A.2.2", "transfer summaries@transfer"),
 }
 
+STUDY = "reconstruction"  # a table and a figure
+
 
 def head(name: str) -> tuple[str, str, str]:
     """What stands over a table."""
@@ -162,6 +164,12 @@ def other_tables(parts: dict[str, str]) -> list[dict[str, Any]]:
     return found
 
 
+def study(parts: dict[str, str]) -> dict[str, Any]:
+    """The reconstruction study, which has a section of its own, once it has been computed."""
+    path = TABLES / f"{STUDY}.md"
+    return {"name": STUDY, "body": markdown(path.read_text(), parts) if path.exists() else ""}
+
+
 # Figures
 
 
@@ -223,6 +231,7 @@ def build(params: Params) -> str:
         tables=[table_of(name) for name in names],
         others=other_tables(parts),
         figures=figures(),
+        study=study(parts),
         chosen=markdown(section_of(RECONSTRUCTION, "Chosen by comparing with the paper's accuracies"), parts),
         reconstruction=markdown(body_of(RECONSTRUCTION), parts),
         differences=markdown(body_of(DIFFERENCES), parts),

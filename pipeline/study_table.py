@@ -1,102 +1,133 @@
-"""Table reconstruction: every configuration that was run, and its distance to the paper on both halves of the cells."""
+"""Stage reconstruction: every configuration that was run, its distance to the paper on both halves, and the choice."""
 
-import json
+import itertools
+import math
 from pathlib import Path
 
 import pandas as pd
 
-from pipeline.params import Params
-from pipeline.paths import PAPER, RESULTS, TABLES
-from pipeline.study import BASE, distance, distances
-from pipeline.tables import provenance_line
-
-PARTS = ("one at a time", "factorial", "promoted", "finalist")
-SHOWN = 12  # of the factorial's configurations, nearest first
-HEADS = ("configuration", "seeds", "choosing half", "held-back half")
-
-
-def configurations(results: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
-    """One row per configuration: how far it came, its distances, and its accuracies and NORACL's parameters."""
-    reached = results.groupby("configuration", sort=False)["part"].agg(lambda parts: max(parts, key=PARTS.index))
-    once = results.drop_duplicates(["configuration", "benchmark", "row", "seed"])
-    cells = distances(once, paper)
-    rows = []
-    for name, part in cells.groupby("configuration", sort=False):
-        choosing, held_back = part[part["choosing"]], part[~part["choosing"]]
-        row: dict[str, object] = {"configuration": name, "part": reached[name], "seeds": int(part["seeds"].max())}
-        row |= {"distance_choosing": distance(choosing), "cells_choosing": len(choosing)}
-        row |= {"distance_held_back": distance(held_back), "cells_held_back": len(held_back)}
-        for benchmark in dict.fromkeys(cells["benchmark"]):
-            row[f"distance_choosing {benchmark}"] = distance(choosing[choosing["benchmark"] == benchmark])
-        for cell in part.sort_values(["benchmark", "row"], kind="stable").itertuples():
-            row[f"{cell.benchmark} {cell.row} {cell.quantity}"] = cell.ours
-        rows.append(row)
-    return pd.DataFrame(rows).round(2)
+from pipeline.files import write_text
+from pipeline.params import Params, load_or_exit
+from pipeline.paths import PAPER, TABLES
+from pipeline.study import FINALISTS, OPEN_POINTS, SCREENED, read
+from pipeline.study_design import BASE, DEPTH, Configuration, paper_table
+from pipeline.study_rule import distance, distances, equals, finalists, jackknife
+from pipeline.study_text import HALVES, to_markdown
+from pipeline.tables import machines_of
 
 
-def open_points(params: Params, results: pd.DataFrame) -> pd.DataFrame:
+def over(cells: pd.DataFrame) -> pd.DataFrame:
+    """A row a configuration: its distance over all cells, over each half, and over each half a benchmark at a time."""
+    parts = {"all": cells}
+    for half, part in halves(cells).items():
+        parts |= {half: part} | {f"{half} {name}": some for name, some in part.groupby("benchmark", sort=False)}
+    return pd.DataFrame({f"distance_{name}": distance(part) for name, part in parts.items()})
+
+
+def halves(cells: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """The cells that choose, and those that were held back."""
+    return dict(zip(HALVES, (cells[cells["choosing"]], cells[~cells["choosing"]]), strict=True))
+
+
+def summary(results: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
+    """A row a configuration: runs, distances with what seeds do to them, every cell's accuracy and parameters."""
+    runs, seeds = results.groupby("configuration", sort=False), sorted(set(results["seed"]))
+    cells = distances(results, paper)
+    table = pd.DataFrame({"seeds": runs["seed"].nunique(), "diverged": runs["accuracy"].agg(lambda a: a.isna().sum())})
+    table = table.join(over(cells))
+    left_out = [results[results["seed"] != seed] for seed in seeds if len(seeds) > 1]
+    without = [over(distances(rest, paper)) for rest in left_out]
+    for half, part in halves(cells).items():
+        spread = [jackknife([rest.loc[name, f"distance_{half}"] for rest in without]) for name in table.index]
+        table[f"error_{half}"], table[f"cells_{half}"] = spread, part.groupby("configuration", sort=False).size()
+    for (benchmark, row), cell in results.groupby(["benchmark", "row"], sort=False):
+        means = cell.groupby("configuration", sort=False)[["accuracy", "params"]].mean(skipna=False)
+        table[f"{benchmark} {row} accuracy"] = 100 * means["accuracy"]
+        table[f"{benchmark} {row} params"] = means["params"]
+    return table
+
+
+def configurations(params: Params, paper: pd.DataFrame) -> pd.DataFrame:
+    """Every configuration as it was screened, and the finalists once more with all seeds and all of Table 1."""
+    screened, final = read(SCREENED), read(FINALISTS)
+    last = finalists(params, screened, paper)
+    equal = [one.name for one in equals(final, paper, last)]
+    promoted = set(read(["promoted"])["configuration"])
+    reached = dict.fromkeys(promoted, "promoted") | {one.name: "finalist" for one in last}
+    decided = {one.name: "farther" for one in last} | dict.fromkeys(equal, "not told apart") | {equal[0]: "chosen"}
+    parts = (("screen", screened, reached), ("finalist", final, decided))
+    found = []
+    for part, results, decision in parts:
+        rows = summary(results, paper).reset_index()
+        rows.insert(1, "part", part)
+        rows.insert(2, "decision", [decision.get(name, "") for name in rows["configuration"]])
+        found.append(rows)
+    return pd.concat(found, ignore_index=True)
+
+
+def seeds_alone(params: Params, paper: pd.DataFrame) -> pd.DataFrame:
+    """The base with every draw of as many seeds as a screen has: what seeds alone do to a distance."""
+    final = read(FINALISTS)
+    base = final[(final["configuration"] == BASE) & final["row"].str.startswith(f"{DEPTH}L")]
+    seeds = sorted(set(base["seed"]))
+    draws = itertools.combinations(seeds, min(len(params.reconstruction.seeds), len(seeds)))
+    rows = [
+        {"seeds": " ".join(map(str, draw)), **over(distances(base[base["seed"].isin(draw)], paper)).loc[BASE]}
+        for draw in draws
+    ]
+    return pd.DataFrame(rows)
+
+
+def open_points(params: Params) -> pd.DataFrame:
     """One row per open point: ours, the paper's, and the distances of accuracy and parameters."""
+    results = read([OPEN_POINTS])
+    results["row"] = results["method"]
     rows = []
     for name, point in params.reconstruction.open_points.items():
         paper = pd.read_csv(PAPER / f"{point.table}.csv")
-        cells = distances(results[results["configuration"] == name], paper).set_index("quantity")
-        row: dict[str, object] = {"reading": name, "table": point.table, "row": point.row}
-        for quantity in ("acc", "params"):
-            row[quantity], row[f"paper_{quantity}"] = cells.loc[quantity, "ours"], cells.loc[quantity, "paper"]
-            row[f"errors_{quantity}"] = cells.loc[quantity, "errors"]
+        runs = results[results["configuration"] == name]
+        cells = distances(runs, paper).set_index("quantity").reindex(["acc", "params"])
+        row: dict[str, object] = {"reading": name, "table": point.table, "row": point.row, "seeds": len(runs)}
+        for quantity, cell in cells.iterrows():
+            row[str(quantity)], row[f"paper_{quantity}"] = cell["ours"], cell["paper"]
+            row[f"errors_{quantity}"] = cell["errors"]
         rows.append(row)
-    return pd.DataFrame(rows).round(2)
+    return pd.DataFrame(rows)
 
 
-def _line(row: dict[str, object]) -> str:
-    held_back = f"{row['distance_held_back']:.1f} ({row['cells_held_back']} cells)"
-    values = (
-        row["configuration"],
-        row["seeds"],
-        f"{row['distance_choosing']:.1f} ({row['cells_choosing']})",
-        held_back,
-    )
-    return "| " + " | ".join(str(value) for value in values) + " |"
-
-
-def to_markdown(table: pd.DataFrame, points: pd.DataFrame, machines: list[dict[str, str]]) -> str:
-    """The table for people: all single changes and finalists, the nearest of the factorial."""
-    whole = table["cells_choosing"].max()
-    lines = [
-        f"{len(table)} configurations were run. Distances are in standard errors (root mean square over cells): "
-        "about 1 would be chance. Chosen by the first column alone; the second was held back.",
-    ]
-    for title, part in (
-        ("Finalists: all of Table 1, all seeds", table[table["part"] == "finalist"]),
-        ("One choice at a time", table[table["part"].isin(["one at a time"]) | (table["configuration"] == BASE)]),
-        (f"Combinations, the {SHOWN} nearest on Binary Split MNIST", _nearest(table)),
-    ):
-        lines += ["", f"### {title}", "| " + " | ".join(HEADS) + " |", "| --- |" + " --- |" * (len(HEADS) - 1)]
-        lines += [_line(row) for row in part.to_dict("records")]
-    lines += ["", "### Open points on Permuted MNIST", "| reading | accuracy % | params |", "| --- | --- | --- |"]
-    for row in points.to_dict("records"):
-        accuracy = f"{row['acc']:.1f} ({row['paper_acc']:.1f})"
-        lines.append(
-            f"| {row['reading']} | {accuracy} | {row['params'] / 1000:.1f}k ({row['paper_params'] / 1000:.1f}k) |"
-        )
-    lines += ["", f"The paper's in brackets. The choosing half has {whole} cells. {provenance_line(machines)}"]
-    return "\n".join(lines) + "\n"
-
-
-def _nearest(table: pd.DataFrame) -> pd.DataFrame:
-    crossed = table[~table["part"].isin(["one at a time"])]
-    return crossed.sort_values("distance_choosing split_mnist", kind="stable").head(SHOWN)
+def moves(params: Params, table: pd.DataFrame) -> pd.DataFrame:
+    """A row a choice: the least and the greatest distance, over all screened cells, that its levels alone give."""
+    reached = table[table["part"] == "screen"].set_index("configuration")["distance_all"]
+    rows = []
+    for choice in params.reconstruction.one_at_a_time:
+        levels = params.reconstruction.choices[choice]
+        found = [reached[Configuration.of(params, **{choice: level}).name] for level in levels]
+        known = [value for value in found if not math.isnan(value)]
+        rows.append({"choice": choice, "least": min(known), "greatest": max(known)})
+    frame = pd.DataFrame(rows)
+    frame["moves"] = frame["greatest"] - frame["least"]
+    return frame.sort_values("moves", ascending=False, kind="stable", ignore_index=True)
 
 
 def build(params: Params) -> dict[Path, str]:
-    """The files of the table, by path."""
-    results = pd.read_csv(RESULTS / "reconstruction.csv")
-    open_rows = results["part"] == "open point"
-    table = configurations(results[~open_rows], pd.read_csv(PAPER / "main.csv"))
-    points = open_points(params, results[open_rows])
-    machines = json.loads((RESULTS / "reconstruction.provenance.json").read_text())
-    return {
-        TABLES / "reconstruction.csv": table.to_csv(index=False, lineterminator="\n"),
-        TABLES / "reconstruction-open.csv": points.to_csv(index=False, lineterminator="\n"),
-        TABLES / "reconstruction.md": to_markdown(table, points, machines),
+    """The files of the stage, by path."""
+    paper = paper_table()
+    table, alone, points = configurations(params, paper), seeds_alone(params, paper), open_points(params)
+    frames = {"reconstruction": table, "reconstruction-seeds": alone, "reconstruction-open": points}
+    files = {
+        TABLES / f"{name}.csv": frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+        for name, frame in frames.items()
     }
+    machines = machines_of(*(f"reconstruction-{part}" for part in (*SCREENED, *FINALISTS, OPEN_POINTS)))
+    text = to_markdown(params, table, moves(params, table), alone, points, machines)
+    return {**files, TABLES / "reconstruction.md": text}
+
+
+def main() -> None:
+    """Command line of the stage."""
+    for path, content in build(load_or_exit()).items():
+        write_text(path, content)
+
+
+if __name__ == "__main__":
+    main()

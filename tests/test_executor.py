@@ -56,6 +56,15 @@ def test_a_diverging_run_is_named_and_leaves_no_result(place):
     assert not list(place.glob(".runs/*"))
 
 
+def test_where_runs_may_diverge_they_have_no_history_and_are_not_kept(place):
+    wild, tame = tiny_runs(optimisation={"rate_first": 1e30, "clip": None}), tiny_runs()
+    for settings in (ONE, TWO):
+        records = run_all([*wild, *tame], settings, "some are wild", diverging=True)
+        assert [record.history is None for record in records] == [True] * len(wild) + [False] * len(tame)
+        assert "non-finite at task 1" in records[0].infeasible
+    assert len(list(place.glob(".runs/*"))) == len(tame)
+
+
 def test_data_that_cannot_make_a_stream_is_named(place):
     """The first 10 test images hold no 3, 6 or 8."""
     (run, *_) = tiny_runs(data={"limit": 60}, benchmarks={"split_mnist": {"stream": {"pairs": [[0, 1], [3, 8]]}}})

@@ -25,7 +25,8 @@ def test_it_needs_no_network():
         *("claims.yaml", "claims.csv", "claims.yaml"),
         *(f"tables/{table['name']}.csv" for table in map(report.table_of, report.suites_of_tables(load()))),
         *(f"tables/{table['name']}.csv" for table in report.other_tables({})),
-        *(f"figures/{figure['name']}.csv" for figure in report.figures()),
+        *(f"figures/{figure['name']}.csv" for figure in report.figures() if figure["name"] != report.STUDY),
+        *([f"figures/{report.STUDY}.csv", f"tables/{report.STUDY}.csv"] if report.study({})["body"] else []),
     ]
     assert not re.search(r"https?://|@import|url\(", PAGE)
 
@@ -135,3 +136,22 @@ def test_tables_of_another_shape_are_shown_when_they_have_been_computed(tmp_path
     (only,) = report.other_tables({})
     assert (only["name"], only["command"]) == ("cost", "dvc repro cost")
     assert "<td>SGD</td>" in only["body"]
+
+
+def test_the_reconstruction_study_has_a_section_with_its_figure_once_it_has_been_computed(one_figure, monkeypatch):
+    monkeypatch.setattr(report, "STUDY", "f")
+    without = report.build(load())
+    assert '<section id="study">' not in without
+    assert "A title" not in without, "the study's figure stands in its own section"
+    folder = one_figure / "tables"
+    folder.mkdir()
+    for path in TABLES.iterdir():
+        (folder / path.name).symlink_to(path.resolve())
+    (folder / "f.md").write_text("7 configurations were run.\n\n## Finalists\n| a |\n| --- |\n| b |\n")
+    monkeypatch.setattr(report, "TABLES", folder)
+    page = report.build(load())
+    section = page[page.index('<section id="study">') : page.index('<section id="chosen"')]
+    assert '<a href="#study">' in page
+    assert "7 configurations were run." in section
+    assert "<h3>Finalists</h3>" in section
+    assert page.count("A title: ") == section.count("A title: ") == 1
