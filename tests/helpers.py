@@ -78,7 +78,7 @@ def made_up_weights(path: Path) -> None:
     state = torchvision().models.resnet18(weights=None).state_dict()
     for name, value in state.items():
         if value.ndim > 1:
-            one = torch.randn(len(value), *[1] * (value.ndim - 1), generator=draw) / value[0].numel() ** 0.5
+            one = torch.randn(len(value), *[1] * (value.ndim - 1), generator=draw) * 2 / value[0].numel()
             state[name] = one.half().expand(value.shape)
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.save(state, path)
