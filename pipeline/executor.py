@@ -53,8 +53,8 @@ def workers(settings: Compute) -> int:
 class Progress:
     """A bar with an estimate on a terminal, a plain line now and then elsewhere."""
 
-    def __init__(self, title: str, runs: int, total: float) -> None:
-        self.title, self.runs, self.total = title, runs, total
+    def __init__(self, title: str, runs: int, total: float, unit: str = "runs") -> None:
+        self.title, self.runs, self.total, self.unit = title, runs, total, unit
         self.finished, self.start, self.last = 0, time.monotonic(), 0.0
         self.bar = None
         if sys.stderr.isatty():
@@ -66,14 +66,15 @@ class Progress:
         share = min(done / self.total, 1.0) if self.total else 1.0
         if self.bar is not None:
             self.bar.n = min(done, self.total)
-            self.bar.set_postfix_str(f"{self.finished}/{self.runs} runs")
+            self.bar.set_postfix_str(f"{self.finished}/{self.runs} {self.unit}")
             return
         now = time.monotonic()
         if force or now - self.last >= 30:
             self.last = now
             elapsed = now - self.start
             left = f", about {elapsed / share - elapsed:.0f} s left" if 0.02 < share < 1 else ""
-            print(f"{self.title}: {self.finished}/{self.runs} runs, {share:.0%}, {elapsed:.0f} s{left}", flush=True)
+            counts = f"{self.finished}/{self.runs} {self.unit}"
+            print(f"{self.title}: {counts}, {share:.0%}, {elapsed:.0f} s{left}", flush=True)
 
     def close(self) -> None:
         """Leave the bar as it is."""
@@ -82,7 +83,8 @@ class Progress:
 
 
 @contextlib.contextmanager
-def _executor(settings: Compute, counter: Any) -> Iterator[Executor]:
+def side_by_side(settings: Compute, counter: Any = None) -> Iterator[Executor]:
+    """Worker processes, or a Dask cluster; workers are killed when the work is given up."""
     if settings.scheduler is not None:
         try:
             from distributed import Client
@@ -111,7 +113,9 @@ def _executor(settings: Compute, counter: Any) -> Iterator[Executor]:
 
 
 @contextlib.contextmanager
-def _kill_like_ctrl_c() -> Iterator[None]:
+def kill_like_ctrl_c() -> Iterator[None]:
+    """Inside, SIGTERM does what Ctrl-C does."""
+
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
@@ -165,7 +169,7 @@ def run_all(
     print(f"{title}: {known}, {len(todo)} to compute", flush=True)
     queue = Queue(todo, records, Progress(title, len(todo), sum(run.cost for run in todo)), not fresh, diverging)
     deaths = 0
-    with _kill_like_ctrl_c():
+    with kill_like_ctrl_c():
         try:
             while todo:
                 before = len(todo)
@@ -191,7 +195,7 @@ def _run_beside(queue: Queue, settings: Compute) -> None:
     """Everything that is to do, side by side on workers."""
     counter = multiprocessing.get_context("spawn").Value("d", 0.0)
     done = queue.progress.total - sum(run.cost for run in queue.todo)
-    with _executor(settings, counter) as executor:
+    with side_by_side(settings, counter) as executor:
         futures: dict[Future[Record], Run] = {executor.submit(_work, run): run for run in queue.todo}
         waiting = set(futures)
         while waiting:

@@ -20,6 +20,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 Widths = Annotated[tuple[Count, ...], Field(min_length=1)]
 Digit = Annotated[int, Field(ge=0, le=9)]
+ImageSize = Annotated[int, Field(ge=32, le=512)]
+Positive = Annotated[float, Field(gt=0)]
+SPLIT_CIFAR10 = "split_cifar10"  # the benchmark that stands apart, in ``cifar10``
 
 
 class ParamsError(ValueError):
@@ -181,6 +184,53 @@ class Benchmark(Section):
         return self
 
 
+class Weights(Section):
+    """Weights of ResNet18: where they can be had and what they must be."""
+
+    url: str | None
+    file: Annotated[str, Field(min_length=1)]
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Features(Section):
+    """What a frozen ResNet18 is shown."""
+
+    weights: Annotated[dict[str, Weights], Field(min_length=1)]
+    size: ImageSize
+    compared: Annotated[tuple[ImageSize, ...], Field(min_length=1)]
+    mean: tuple[float, float, float]
+    deviation: tuple[Positive, Positive, Positive]
+
+    @model_validator(mode="after")
+    def _size_is_compared(self) -> "Features":
+        distinct(self.compared)
+        if self.size not in self.compared:
+            raise ValueError(f"size must be one of compared, {', '.join(map(str, self.compared))}, got {self.size}")
+        return self
+
+
+class Heads(Section):
+    """Binary Split CIFAR-10: heads on frozen features, with thresholds of their own."""
+
+    stream: SplitStream
+    outputs: Annotated[int, Field(ge=2, le=1000)]
+    strength: NotNegative
+    epochs_first: Count
+    epochs_later: Count
+    static: Annotated[dict[str, Widths], Field(min_length=1)]
+    start: Widths
+    gamma: float
+    percentile: float
+    compared_heads: Annotated[tuple[str, ...], Field(min_length=1)]
+    compared_seed: Annotated[int, Field(ge=0)]
+
+    @model_validator(mode="after")
+    def _compared_heads_exist(self) -> "Heads":
+        if unknown := set(self.compared_heads) - set(self.static):
+            raise ValueError(f"compared_heads names {', '.join(sorted(unknown))}, which static does not have")
+        return self
+
+
 class Stress(Section):
     """The long streams."""
 
@@ -315,6 +365,8 @@ class Params(Section):
     noracl: Growth
     heuristics: Heuristics
     benchmarks: Annotated[dict[str, Benchmark], Field(min_length=1)]
+    features: Features
+    cifar10: Heads
     stress: Stress
     ablations: Ablations
     sensitivity: Sensitivity
@@ -347,9 +399,15 @@ class Params(Section):
             place[last] = value
         return Params.model_validate_json(json.dumps(data))
 
+    def benchmark(self, name: str) -> Benchmark | Heads:
+        """A task stream with its training."""
+        return self.cifar10 if name == SPLIT_CIFAR10 else self.benchmarks[name]
+
     def settings(self, benchmark: str, hidden: tuple[int, ...], **growth: Any) -> Settings:
         """The library's settings for a run; ``growth`` overrides parts of the growth rule."""
-        chosen = self.benchmarks[benchmark]
+        chosen = self.benchmark(benchmark)
+        if isinstance(chosen, Heads):
+            growth = {"gamma": chosen.gamma, "percentile": chosen.percentile, **growth}
         return Settings(
             hidden=hidden,
             init=self.network.init,
@@ -422,6 +480,7 @@ def _check_ranges(params: Params) -> None:
     _named("ewc", EWCSettings, **dict(params.ewc))
     _named("noracl", GrowthSettings, **dict(params.noracl))
     _named("heuristics", GrowthSettings, **dict(params.heuristics))
+    _named("cifar10", GrowthSettings, gamma=params.cifar10.gamma, percentile=params.cifar10.percentile)
 
 
 def _check_study(params: Params) -> None:

@@ -4,6 +4,10 @@ from pathlib import Path
 
 PARAMS = Path("params.yaml")
 MNIST = Path("data/mnist")
+CIFAR10 = Path("data/cifar10")
+RESNET18 = Path("data/resnet18")
+FEATURES = Path("data/features")  # by image size: what ResNet18 makes of CIFAR-10
+MANIFESTS = Path("reports/features")  # by image size: what decided those features
 RUNS = Path(".runs")  # the run store, git-ignored: finished runs by the hash of what decides them
 PAPER = Path("reports/paper")
 RESULTS = Path("reports/results")

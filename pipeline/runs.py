@@ -13,6 +13,8 @@ from typing import Any
 import torch
 
 from noracl import NUMERICS, History, NullSpaceExhausted, Settings, learn, transfer
+from noracl.network import count
+from pipeline import cifar10
 from pipeline.download import MNIST_FILES
 from pipeline.params import Inputs, Params, StreamSection
 from pipeline.streams import build_stream
@@ -48,7 +50,8 @@ _ADDED = (
 class Run:
     """A method on a benchmark with a seed. The labels name it; the rest decides its numbers.
 
-    An ``observed`` run also leaves what ``noracl.transfer`` sees of it.
+    An ``observed`` run also leaves what ``noracl.transfer`` sees of it. A run on ``features`` does not see images:
+    their manifest takes the place of ``inputs`` and ``limit``.
     """
 
     suite: str
@@ -62,6 +65,7 @@ class Run:
     settings: Settings
     held_out: int = 0
     observed: bool = False
+    features: cifar10.Manifest | None = None
 
     @classmethod
     def of(
@@ -73,9 +77,10 @@ class Run:
         seed: int,
         settings: Settings,
         stream: StreamSection | None = None,
+        features: cifar10.Manifest | None = None,
     ) -> "Run":
         """A run on a benchmark of params.yaml, or on a variant of its stream."""
-        chosen = params.benchmarks[benchmark]
+        chosen = params.benchmark(benchmark)
         return cls(
             suite,
             benchmark,
@@ -87,12 +92,20 @@ class Run:
             params.data.limit,
             settings,
             params.data.held_out,
+            features=features,
         )
 
     @property
     def label(self) -> str:
         """For people."""
         return f"{self.benchmark} {len(self.settings.hidden)}L {self.method} seed {self.seed}"
+
+    @property
+    def encoder(self) -> dict[str, str]:
+        """Which weights made the features, for the provenance of results."""
+        if self.features is None:
+            return {}
+        return {"ResNet18 weights": f"{self.features.weights} (sha256 {self.features.weights_sha256})"}
 
     @property
     def tasks(self) -> int:
@@ -135,6 +148,9 @@ class Run:
                 section = section[part]
             if name in section and section[name] == before:
                 del section[name]
+        if self.features is not None:
+            decisive["data"] = self.features.digest
+            del decisive["inputs"], decisive["limit"]
         if self.observed:  # what is seen at the end hangs on where the stream ends
             decisive["observed"] = [transfer.VERSION, self.tasks]
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:32]
@@ -145,8 +161,11 @@ class Run:
         images = (self.limit or 60000) / (5 if self.stream.kind == "split" else 1)
         optimisation = self.settings.optimisation
         epochs = optimisation.epochs_first + (self.tasks - 1) * optimisation.epochs_later
-        widest = self.settings.hidden[0] * (1.0 if self.settings.growth.trigger == "none" else 1.6)
-        return epochs * images / optimisation.batch_size * (2.5e-4 + 1.1e-5 * widest)
+        grown = 1.0 if self.settings.growth.trigger == "none" else 1.6
+        step = 2.5e-4 + 1.1e-5 * self.settings.hidden[0] * grown
+        if self.features is not None:
+            step = 2.2e-8 * count((cifar10.WIDTH, *self.settings.hidden, self.outputs)) * grown
+        return epochs * images / optimisation.batch_size * step
 
 
 @dataclass(frozen=True)
@@ -183,7 +202,10 @@ def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record
     torch.set_num_threads(1)
     drawn = run.stream.kind == "permuted" or (run.stream.kind == "split" and run.stream.drawn)
     seed = run.seed if drawn else 0  # a stream that the seed does not change is built once
-    stream = build_stream(run.stream, run.outputs, run.inputs, run.limit, seed, run.held_out)
+    if run.features is not None and run.stream.kind == "split":
+        stream = cifar10.build_stream(run.features, run.stream, run.outputs, seed, run.held_out)
+    else:
+        stream = build_stream(run.stream, run.outputs, run.inputs, run.limit, seed, run.held_out)
     start = time.perf_counter()
 
     def tell(task: int, history: History) -> None:

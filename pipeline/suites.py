@@ -1,9 +1,11 @@
 """Which runs make a suite: the experiments of the paper, section by section."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
-from pipeline.params import Params
+from pipeline.cifar10 import Manifest, read_manifest
+from pipeline.params import SPLIT_CIFAR10, Params
 from pipeline.runs import Run
 
 FAMILIES = ("static", "noracl")
@@ -66,8 +68,47 @@ def sensitivity(params: Params) -> list[Run]:
     return _variants(params, "sensitivity", MNIST_STREAM, variants)
 
 
+def heads(params: Params, suite: str, names: Iterable[str], seeds: Iterable[int], features: Manifest) -> list[Run]:
+    """Heads on frozen features: static ones by their names, or NORACL."""
+    chosen = params.cifar10
+    wanted = [(name, chosen.static.get(name, chosen.start)) for name in names]
+    return [
+        Run.of(
+            params,
+            suite,
+            SPLIT_CIFAR10,
+            name,
+            seed,
+            params.settings(SPLIT_CIFAR10, widths, **({"trigger": "none"} if name in chosen.static else {})),
+            features=features,
+        )
+        for name, widths in wanted
+        for seed in seeds
+    ]
+
+
+def cifar10(params: Params) -> list[Run]:
+    """Binary Split CIFAR-10 (section 5.2)."""
+    names = (*params.cifar10.static, "NORACL")
+    return heads(params, "cifar10", names, params.seeds, read_manifest(params.features.size))
+
+
+def cifar10_sizes(params: Params) -> list[Run]:
+    """Static heads at other image sizes, by which the size was chosen; each size counts as a benchmark."""
+    chosen = params.cifar10
+    return [
+        replace(run, benchmark=f"size_{size}")
+        for size in params.features.compared
+        for run in heads(params, "cifar10_sizes", chosen.compared_heads, [chosen.compared_seed], read_manifest(size))
+    ]
+
+
+#: Suites that need the manifests of features.
+ON_FEATURES: dict[str, Callable[[Params], list[Run]]] = {"cifar10": cifar10, "cifar10_sizes": cifar10_sizes}
+
+
 def suites(params: Params) -> dict[str, list[Run]]:
-    """Every suite by name, in the paper's order."""
+    """Every suite on MNIST by name, in the paper's order."""
     found = {f"{b}-{f}": table1(params, b, f) for b in params.benchmarks for f in FAMILIES}
     found["stress"] = stress(params)
     found |= {f"ablations-{b}": ablations(params, b) for b in params.ablations.benchmarks}

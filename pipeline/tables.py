@@ -154,9 +154,12 @@ def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], extra: dict
 
 
 def provenance_line(machines: list[dict[str, str]]) -> str:
-    """Which machine and which versions made the numbers."""
-    made = "; ".join(f"{m['cpu']} ({m['instructions']}), torch {m['torch']}, Python {m['python']}" for m in machines)
-    return f"Computed on {made}."
+    """Which machine, which versions and, on frozen features, which weights made the numbers."""
+    known, made = ("cpu", "instructions", "torch", "python"), []
+    for one in machines:
+        more = "".join(f", {name} {value}" for name, value in one.items() if name not in known)
+        made.append(f"{one['cpu']} ({one['instructions']}), torch {one['torch']}, Python {one['python']}{more}")
+    return f"Computed on {'; '.join(made)}."
 
 
 def machines_of(*suites: str) -> list[dict[str, str]]:
@@ -222,7 +225,7 @@ def build(params: Params) -> dict[Path, str]:
         files[TABLES / f"{name}.md"] = to_markdown(table, machines_of(*suites), EXTRA_HEADS.get(kind))
         numbers[name] = metrics(table)
         verdicts[name] = {"accuracy": counts(table), "params": counts(table, "params_verdict")}
-        if name in ("ablations", "sensitivity"):
+        if name in ("ablations", "sensitivity", "cifar10_sizes"):
             continue
         for benchmark, rows in results.groupby("benchmark"):
             shown = ["accuracy", "params", *(column for column in rows if column.startswith("width_"))]

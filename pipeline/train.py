@@ -13,7 +13,7 @@ from pipeline.files import write_json, write_text
 from pipeline.params import Params, load_or_exit
 from pipeline.paths import RESULTS, TIMING
 from pipeline.runs import Record, Run
-from pipeline.suites import FAMILIES, suites
+from pipeline.suites import FAMILIES, ON_FEATURES, suites
 
 SIGNAL_COLUMNS = (
     *("benchmark", "method", "layers", "seed", "task", "epoch", "layer"),
@@ -105,9 +105,9 @@ def write_suite(suite: str, runs: Sequence[Run], records: Sequence[Record], sign
         seen = [row for run, record in pairs for row in signal_rows(run, record)]
         write_csv(RESULTS / f"{suite}.signals.csv", seen, SIGNAL_COLUMNS)
     machines: list[dict[str, str]] = []
-    for record in records:
-        if record.machine not in machines:
-            machines.append(record.machine)
+    for run, record in pairs:
+        if (made := record.machine | run.encoder) not in machines:
+            machines.append(made)
     write_json(RESULTS / f"{suite}.provenance.json", machines)
     timing = [
         {
@@ -139,10 +139,10 @@ def main() -> None:
     params = load_or_exit()
     known = suites(params)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite", choices=known)
+    parser.add_argument("suite", choices=[*known, *ON_FEATURES])
     suite = parser.parse_args().suite
-    runs = known[suite]
     try:
+        runs = ON_FEATURES[suite](params) if suite in ON_FEATURES else known[suite]
         records = run_all(runs, params.compute, suite)
     except (RunFailed, FileNotFoundError) as error:
         sys.exit(f"{suite}: {error}")

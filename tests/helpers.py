@@ -1,11 +1,16 @@
 """Small networks, data and slow, independent formulas that the tests compare with."""
 
+from pathlib import Path
+
+import numpy as np
 import torch
 from torch import Tensor
 
 from noracl import Network, Stream, Task
 from noracl.network import layers
 from noracl.seeds import generator
+from pipeline.download import CIFAR10_FILES
+from pipeline.vision import torchvision
 
 
 def network(sizes=(6, 5, 4, 3), seed=0, dtype=torch.float64) -> Network:
@@ -52,3 +57,28 @@ def toy_task(seed=0, rows=96, inputs=9, classes=3, columns=None) -> Task:
 
 def toy_stream(tasks=3, **kwargs) -> Stream:
     return Stream([toy_task(seed, **kwargs) for seed in range(tasks)], kwargs.get("classes", 3))
+
+
+def made_up_cifar10(folder: Path, per_file: int = 60) -> dict[str, np.ndarray]:
+    """The six files of CIFAR-10 with few images of noise, brighter for higher labels; also their records by name."""
+    folder.mkdir(parents=True, exist_ok=True)
+    draw = np.random.default_rng(0)
+    records = {}
+    for name in CIFAR10_FILES:
+        labels = np.arange(per_file) % 10
+        pixels = draw.integers(0, 100, (per_file, 3072)) + 15 * labels[:, None]
+        records[name] = np.hstack([labels[:, None], pixels]).astype(np.uint8)
+        (folder / name).write_bytes(records[name].tobytes())
+    return records
+
+
+def made_up_weights(path: Path) -> None:
+    """Weights that fit ResNet18 in a small file: all inputs of a neuron have the same weight."""
+    draw = generator(0, "weights")
+    state = torchvision().models.resnet18(weights=None).state_dict()
+    for name, value in state.items():
+        if value.ndim > 1:
+            one = torch.randn(len(value), *[1] * (value.ndim - 1), generator=draw) * 2 / value[0].numel()
+            state[name] = one.half().expand(value.shape)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(state, path)

