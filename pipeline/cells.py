@@ -25,7 +25,9 @@ def results_by_cell() -> Cells:
             frame["method"] = "NORACL"  # transfer has no other
         if "accuracy" in frame:
             frame["accuracy"] *= 100
-        if path.stem.endswith(FAMILIES):
+        if path.stem.startswith("stress-"):
+            table = "stress"
+        elif path.stem.endswith(FAMILIES):
             table, frame["method"] = "main", frame["layers"].astype(str) + "L " + frame["method"]
         elif path.stem.startswith("ablations-"):
             table = "ablations"

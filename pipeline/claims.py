@@ -130,7 +130,8 @@ def stages_of(keys: list[Key]) -> str:
         name = {
             "main": f"train@{group}-{'noracl' if row.endswith('NORACL') else 'static'}",
             "ablations": f"ablations@{group}",
-        }.get(table, "stress" if table.startswith("stress") else table)
+            "stress": "stress_noracl" if row == "NORACL" else f"stress_static@{row}",
+        }.get(table, table)
         stages.append(name)
     return f"dvc repro {' '.join(dict.fromkeys(stages))} claims"
 

@@ -236,9 +236,9 @@ class Stress(Section):
 
     short: Count
     long: Count
+    noracl: Widths
     static: Annotated[dict[str, Widths], Field(min_length=1)]
     long_only: list[str]
-    start: Widths
 
     @model_validator(mode="after")
     def _fits(self) -> "Stress":

@@ -46,7 +46,11 @@ STUDY = "reconstruction"  # a table and a figure
 def head(name: str) -> tuple[str, str, str]:
     """What stands over a table."""
     if name.startswith("stress"):
-        return f"Stress test: {name.removeprefix('stress')} permuted tasks", "sections 5.4 and A.5", "stress"
+        return (
+            f"Stress test: {name.removeprefix('stress')} permuted tasks",
+            "sections 5.4 and A.5",
+            "stress_noracl stress_static",
+        )
     return HEADS.get(name, (name, "", name))
 
 

@@ -206,7 +206,7 @@ def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record
         stream = cifar10.build_stream(run.features, run.stream, run.outputs, seed, run.held_out)
     else:
         stream = build_stream(run.stream, run.outputs, run.inputs, run.limit, seed, run.held_out)
-    start = time.perf_counter()
+    start, start_cpu = time.perf_counter(), time.process_time()
 
     def tell(task: int, history: History) -> None:
         if on_share is not None:
@@ -221,7 +221,7 @@ def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record
         history, seconds = outcome.history, outcome.seconds
     except NullSpaceExhausted as error:
         infeasible = str(error)
-    total = {"total": time.perf_counter() - start}
+    total = {"total": time.perf_counter() - start, "cpu": time.process_time() - start_cpu}
     return Record(run.tasks, history, infeasible, {**seconds, **total}, machine(), observation)
 
 

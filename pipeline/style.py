@@ -5,7 +5,6 @@ and marks and dashes that do without colour. Figures are 6 inches wide with lett
 on a phone.
 """
 
-import functools
 import io
 import itertools
 import math
@@ -17,7 +16,6 @@ from typing import Any
 import matplotlib.style
 import numpy as np
 import pandas as pd
-import yaml
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
@@ -26,7 +24,6 @@ from PIL import Image
 from pipeline.figures import registry
 from pipeline.files import write_bytes, write_text
 from pipeline.names import TITLES
-from pipeline.paths import PARAMS
 
 WIDTH = 6.0  # inches
 DPI = 160
@@ -98,15 +95,9 @@ def panels(rows: int, columns: int, height: float, **options: Any) -> tuple[Figu
     return figure, figure.subplots(rows, columns, squeeze=False, **options)
 
 
-def filled_in(path: str) -> str:
-    """A path of reports/figures.yaml with ``${stress.short}`` and the like taken from params.yaml, as DVC does."""
-    params = yaml.safe_load(PARAMS.read_text())
-    return re.sub(r"\$\{([\w.]+)\}", lambda key: str(functools.reduce(dict.get, key[1].split("."), params)), path)
-
-
 def read(name: str) -> dict[str, pd.DataFrame]:
     """The files that the figure may read, by their path under reports/ without ending: ``results/sensitivity``."""
-    paths = [Path(filled_in(path)) for path in registry()[name].reads]
+    paths = [Path(path) for path in registry()[name].reads]
     return {str(path.relative_to("reports").with_suffix("")): pd.read_csv(path) for path in paths}
 
 

@@ -12,6 +12,11 @@ FAMILIES = ("static", "noracl")
 MNIST_STREAM = "permuted_mnist"  # of the stress tests and of the sensitivity study
 
 
+def table1_names(params: Params) -> list[str]:
+    """The suites of Table 1."""
+    return [f"{benchmark}-{family}" for benchmark in params.benchmarks for family in FAMILIES]
+
+
 def table1(params: Params, benchmark: str, family: str) -> list[Run]:
     """One benchmark's columns of Table 1 (section 5.1): static baselines, or NORACL."""
     suite = f"{benchmark}-{family}"
@@ -25,19 +30,20 @@ def table1(params: Params, benchmark: str, family: str) -> list[Run]:
     ]
 
 
-def stress(params: Params) -> list[Run]:
-    """The long stream (sections 5.4 and A.5)."""
-    chosen = params.stress
+def stress_names(params: Params) -> list[str]:
+    """The suites of the stress tests, a network each."""
+    return [*(f"stress-{name}" for name in params.stress.static), "stress-noracl"]
+
+
+def stress(params: Params, suite: str) -> list[Run]:
+    """A network on the long stream (sections 5.4 and A.5), whose beginning is the short one."""
+    name, chosen = suite.removeprefix("stress-"), params.stress
     stream = params.benchmarks[MNIST_STREAM].stream.model_copy(update={"tasks": chosen.long})
-    methods: list[tuple[str, tuple[int, ...], dict[str, Any]]] = [
-        (name, widths, {"trigger": "none"}) for name, widths in chosen.static.items()
-    ]
-    methods.append(("NORACL", chosen.start, {}))
-    return [
-        Run.of(params, "stress", MNIST_STREAM, name, seed, params.settings(MNIST_STREAM, widths, **rule), stream)
-        for name, widths, rule in methods
-        for seed in params.seeds
-    ]
+    settings = params.settings(MNIST_STREAM, chosen.noracl)
+    if name in chosen.static:
+        settings = params.settings(MNIST_STREAM, chosen.static[name], trigger="none")
+    method = name if name in chosen.static else "NORACL"
+    return [Run.of(params, suite, MNIST_STREAM, method, seed, settings, stream) for seed in params.seeds]
 
 
 def _variants(params: Params, suite: str, benchmark: str, variants: Iterable[tuple[str, dict[str, Any]]]) -> list[Run]:
@@ -110,7 +116,12 @@ ON_FEATURES: dict[str, Callable[[Params], list[Run]]] = {"cifar10": cifar10, "ci
 def suites(params: Params) -> dict[str, list[Run]]:
     """Every suite on MNIST by name, in the paper's order."""
     found = {f"{b}-{f}": table1(params, b, f) for b in params.benchmarks for f in FAMILIES}
-    found["stress"] = stress(params)
+    found |= {name: stress(params, name) for name in stress_names(params)}
     found |= {f"ablations-{b}": ablations(params, b) for b in params.ablations.benchmarks}
     found["sensitivity"] = sensitivity(params)
     return found
+
+
+def runs_of_suite(params: Params, suite: str) -> list[Run]:
+    """The runs of any suite; those on features need a manifest of them."""
+    return ON_FEATURES[suite](params) if suite in ON_FEATURES else suites(params)[suite]

@@ -9,9 +9,9 @@ import pandas as pd
 
 from pipeline.files import write_text
 from pipeline.names import TITLES
-from pipeline.params import Params, Tolerances, load_or_exit
+from pipeline.params import Params, Stress, Tolerances, load_or_exit
 from pipeline.paths import METRICS, PAPER, PLOTS, README, RESULTS, TABLES, TIMING
-from pipeline.suites import FAMILIES
+from pipeline.suites import runs_of_suite, stress_names, table1_names
 
 PAPER_SEEDS = 5
 #: One result of the paper that it prints in several tables: (table, row) for each of them.
@@ -174,15 +174,24 @@ def machines_of(*suites: str) -> list[dict[str, str]]:
 
 def suites_of_tables(params: Params) -> dict[str, list[str]]:
     """The suites behind each table."""
-    found = {"main": [f"{benchmark}-{family}" for benchmark in params.benchmarks for family in FAMILIES]}
+    found = {"main": table1_names(params)}
+    found |= {f"stress{tasks}": stress_names(params) for tasks in (params.stress.short, params.stress.long)}
     found["ablations"] = [f"ablations-{benchmark}" for benchmark in params.ablations.benchmarks]
     found["sensitivity"] = ["sensitivity"]
     return found
 
 
-def build_table(name: str, suites: list[str], params: Params) -> tuple[pd.DataFrame, pd.DataFrame]:
+def stress_results(results: pd.DataFrame, tasks: int, stress: Stress) -> pd.DataFrame:
+    """The first tasks of the long stream; the short stream leaves some methods out."""
+    left_out = stress.long_only if tasks == stress.short else []
+    return results[(results["task"] <= tasks) & ~results["method"].isin(left_out)].reset_index(drop=True)
+
+
+def build_table(name: str, parts: list[str], params: Params) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A table and the results behind it."""
-    results = read_results(*suites)
+    results = read_results(*parts)
+    if name.startswith("stress"):
+        results = stress_results(results, int(name.removeprefix("stress")), params.stress)
     results["row"] = results["method"]
     if name == "main":
         results["row"] = results["layers"].astype(str) + "L " + results["method"]
@@ -197,7 +206,7 @@ def build_table(name: str, suites: list[str], params: Params) -> tuple[pd.DataFr
     table = table.iloc[sorted(range(len(table)), key=lambda i: places[i])].reset_index(drop=True)
     if name.startswith("stress"):
         table["overtakes_75x32"] = [
-            overtakes(results, "NORACL", "75×32") if {"75×32"} <= set(results["method"]) and row == "NORACL" else None
+            overtakes(results, "NORACL", "75×32") if "75×32" in set(results["method"]) and row == "NORACL" else None
             for row in table["row"]
         ]
         table["overtakes_75x32"] = table["overtakes_75x32"].astype("Int64")
@@ -218,19 +227,19 @@ def build(params: Params) -> dict[Path, str]:
     files: dict[Path, str] = {}
     numbers: dict[str, object] = {}
     verdicts: dict[str, object] = {}
-    for name, suites in suites_of_tables(params).items():
-        table, results = build_table(name, suites, params)
+    for name, parts in suites_of_tables(params).items():
+        table, results = build_table(name, parts, params)
         kind = "stress" if name.startswith("stress") else name
         files[TABLES / f"{name}.csv"] = table[COLUMNS + EXTRA.get(kind, [])].to_csv(index=False, lineterminator="\n")
-        files[TABLES / f"{name}.md"] = to_markdown(table, machines_of(*suites), EXTRA_HEADS.get(kind))
+        files[TABLES / f"{name}.md"] = to_markdown(table, machines_of(*parts), EXTRA_HEADS.get(kind))
         numbers[name] = metrics(table)
         verdicts[name] = {"accuracy": counts(table), "params": counts(table, "params_verdict")}
-        if name in ("ablations", "sensitivity", "cifar10_sizes"):
+        if name in ("ablations", "sensitivity", "cifar10_sizes", f"stress{params.stress.short}"):
             continue
         for benchmark, rows in results.groupby("benchmark"):
             shown = ["accuracy", "params", *(column for column in rows if column.startswith("width_"))]
             curves = rows.groupby(["row", "task"], sort=False)[shown].mean().round(4)
-            files[PLOTS / f"{benchmark if name == 'main' else name}.csv"] = curves.to_csv(lineterminator="\n")
+            files[PLOTS / f"{benchmark if name == 'main' else kind}.csv"] = curves.to_csv(lineterminator="\n")
     files[METRICS] = json.dumps({"tables": numbers, "verdicts": verdicts}, indent=1) + "\n"
     return files
 
@@ -247,18 +256,40 @@ def metrics(table: pd.DataFrame) -> dict[str, object]:
 
 
 def timing_markdown(params: Params) -> str:
-    """How long each suite takes, from the seconds of its runs; wall-clock, so no part of any freshness check."""
+    """How long each table takes, from the seconds of its runs; timing, so no part of any freshness check."""
     lines = ["| table | runs | 1 core | 2 cores | 16 cores (by calculation) |", "| --- | --- | --- | --- | --- |"]
     total = {1: 0.0, 2: 0.0, 16: 0.0}
-    for name, suites in suites_of_tables(params).items():
-        runs = pd.concat([pd.read_csv(TIMING / f"{suite}.csv") for suite in suites])["total"]
-        hours = {cores: max(runs.sum() / cores, runs.max()) / 3600 for cores in total}
+    counted, loaded = 0, []
+    for name, (seconds, of_the_processor) in seconds_by_table(params).items():
+        hours = {cores: max(sum(seconds) / cores, max(seconds)) / 3600 for cores in total}
         total = {cores: total[cores] + hours[cores] for cores in total}
         cells = " | ".join(f"{hours[cores]:.2f} h" for cores in total)
-        lines.append(f"| {name} | {len(runs)} | {cells} |")
-    lines.append("| all | | " + " | ".join(f"**{hours:.2f} h**" for hours in total.values()) + " |")
-    lines += ["", "From the seconds of the runs, two at a time on two cores; no table ends before its longest run."]
-    return "\n".join(lines) + "\n"
+        lines.append(f"| {name} | {len(seconds)} | {cells} |")
+        counted += len(seconds)
+        loaded += [] if of_the_processor else [name]
+    lines.append(f"| all | {counted} | " + " | ".join(f"**{hours:.2f} h**" for hours in total.values()) + " |")
+    note = "A run takes one core; what two tables share is counted in the first; no table ends before its longest run. "
+    note += "Seconds of the processor"
+    note += f", but wall-clock beside other work, so too long, for {', '.join(loaded)}." if loaded else "."
+    return "\n".join([*lines, "", note]) + "\n"
+
+
+def seconds_by_table(params: Params) -> dict[str, tuple[list[float], bool]]:
+    """The seconds of each run, once, and whether they are the processor's or wall-clock."""
+    found: dict[str, tuple[list[float], bool]] = {}
+    lengths: dict[str, int] = {}  # of the streams of runs that are counted: a short one is the start of a long one
+    for name, parts in suites_of_tables(params).items():
+        seconds, of_the_processor = [], True
+        for suite in parts:
+            timing = pd.read_csv(TIMING / f"{suite}.csv")
+            of_the_processor &= "cpu" in timing
+            for run, spent in zip(runs_of_suite(params, suite), timing.get("cpu", timing["total"]), strict=True):
+                if run.tasks > lengths.get(run.key, 0):
+                    seconds.append(float(spent))
+                    lengths[run.key] = run.tasks
+        if seconds:
+            found[re.sub(r"(?<=^stress)\d+$", " tests", name)] = seconds, of_the_processor
+    return found
 
 
 def readme_with_tables(text: str, tables: Path = TABLES) -> str:

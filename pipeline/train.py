@@ -10,10 +10,10 @@ from pathlib import Path
 from noracl.learner import COMPONENTS
 from pipeline.executor import RunFailed, run_all
 from pipeline.files import write_json, write_text
-from pipeline.params import Params, load_or_exit
+from pipeline.params import load_or_exit
 from pipeline.paths import RESULTS, TIMING
 from pipeline.runs import Record, Run
-from pipeline.suites import FAMILIES, ON_FEATURES, suites
+from pipeline.suites import ON_FEATURES, runs_of_suite, suites, table1_names
 
 SIGNAL_COLUMNS = (
     *("benchmark", "method", "layers", "seed", "task", "epoch", "layer"),
@@ -116,40 +116,25 @@ def write_suite(suite: str, runs: Sequence[Run], records: Sequence[Record], sign
             "layers": len(run.settings.hidden),
             "seed": run.seed,
             "tasks": record.tasks,
-            **{name: f"{record.seconds.get(name, 0):.2f}" for name in (*COMPONENTS, "total")},
+            **{name: f"{record.seconds.get(name, 0):.2f}" for name in (*COMPONENTS, "total", "cpu")},
         }
         for run, record in pairs
     ]
     write_csv(TIMING / f"{suite}.csv", timing, list(timing[0]))
 
 
-def write_stress(params: Params, runs: Sequence[Run], records: Sequence[Record]) -> None:
-    """The long stream, and the short one, which is its beginning."""
-    write_suite(f"stress{params.stress.long}", runs, records)
-    short = [
-        (run, record.first(params.stress.short))
-        for run, record in zip(runs, records, strict=True)
-        if run.method not in params.stress.long_only
-    ]
-    write_suite(f"stress{params.stress.short}", [run for run, _ in short], [record for _, record in short])
-
-
 def main() -> None:
     """Command line of the stages."""
     params = load_or_exit()
-    known = suites(params)
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("suite", choices=[*known, *ON_FEATURES])
+    parser.add_argument("suite", choices=[*suites(params), *ON_FEATURES])
     suite = parser.parse_args().suite
     try:
-        runs = ON_FEATURES[suite](params) if suite in ON_FEATURES else known[suite]
+        runs = runs_of_suite(params, suite)
         records = run_all(runs, params.compute, suite)
     except (RunFailed, FileNotFoundError) as error:
         sys.exit(f"{suite}: {error}")
-    if suite == "stress":
-        write_stress(params, runs, records)
-    else:
-        write_suite(suite, runs, records, signals=suite.endswith(FAMILIES))
+    write_suite(suite, runs, records, signals=suite in table1_names(params))
 
 
 if __name__ == "__main__":

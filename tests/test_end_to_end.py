@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from pipeline.figures import registry
+from tests.conftest import TINY
 
 TRAIN = {
     f"train@{benchmark}-{family}"
@@ -14,7 +15,8 @@ TRAIN = {
     for family in ("static", "noracl")
 }
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")}
-GROWING = ABLATIONS | {"sensitivity", "cost", "theory", "transfer"}
+STRESS = {f"stress_static@{name}" for name in TINY["stress"]["static"]}
+GROWING = ABLATIONS | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
 SUMMARIES = {"summaries@theory", "summaries@transfer"}
 FIGURES = {f"figure-{name}" for name in registry()}
 READERS = {*SUMMARIES, "tables", "claims", "report", "check"}
@@ -32,7 +34,7 @@ def would_run(clone):
 
 
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
-    assert clone.first_run == {"download@mnist", *TRAIN, *GROWING, *FIGURES, *READERS}
+    assert clone.first_run == {"download@mnist", *TRAIN, *STRESS, *GROWING, *FIGURES, *READERS}
     assert UP_TO_DATE in clone.run("dvc", "repro")
 
     ablations = pd.read_csv(clone.folder / "reports/tables/ablations.csv").set_index(["row", "benchmark"])
@@ -42,6 +44,10 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     assert set(table.seeds) == {1}
     results = pd.read_csv(clone.folder / "reports/results/permuted_mnist-noracl.csv")
     assert results[["seed", "task", "layers"]].values.tolist() == [[0, 1, 2], [0, 2, 2]]
+
+    stress = pd.read_csv(clone.folder / "reports/tables/stress3.csv").set_index("row")
+    assert stress.loc["64×64", "params_mean"] == 784 * 5 + 5 * 5 + 5 * 10
+    assert "64×64" not in set(pd.read_csv(clone.folder / "reports/tables/stress2.csv")["row"])
 
     transfer = pd.read_csv(clone.folder / "reports/results/transfer.csv")
     final = transfer[transfer["experiment"] == "final"]["value"]
@@ -57,6 +63,8 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy = clone.copy(tmp_path / "changed")
     copy.change(compute={"workers": 2})
     assert UP_TO_DATE in copy.run("dvc", "repro"), "where a number is computed must not invalidate it"
+    copy.change(stress={"short": 1})
+    assert would_run(copy) == set(), "the short stream is the beginning of the long one"
     copy.change(static={"widths": {"small": 5}})
     assert would_run(copy) == TRAIN - noracl_of(TRAIN)
     copy.run("git", "checkout", "params.yaml")
@@ -85,7 +93,7 @@ def test_experiments_run_what_depends_on_a_change_and_show_what_it_did(clone, tm
     assert "benchmarks.rotated_mnist.start" in shown
     plots = json.loads(copy.run("dvc", "plots", "diff", "--json", "HEAD"))
     assert "errors" not in plots
-    assert len(plots["data"]) == 9
+    assert len(plots["data"]) == 11
 
 
 def test_a_fresh_clone_trains_nothing(clone, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.params import load
 from pipeline.runs import compute
-from pipeline.suites import ablations, sensitivity, stress, suites, table1
+from pipeline.suites import ablations, sensitivity, stress, stress_names, suites, table1
 
 PARAMS = load()
 
@@ -20,7 +20,8 @@ def test_names_of_rows_are_the_agreed_ones():
         *("default", "gamma=0.80", "gamma=0.85", "gamma=0.95", "p=10", "p=15", "p=20", "p=30"),
         *("eps=0.01", "eps=0.10"),
     ]
-    assert [run.seed for run in stress(PARAMS)[:5]] == [0, 1, 2, 3, 4]
+    assert stress_names(PARAMS) == ["stress-32×32", "stress-75×32", "stress-64×64", "stress-noracl"]
+    assert [(run.method, run.seed) for run in stress(PARAMS, "stress-75×32")] == [("75×32", seed) for seed in range(5)]
 
 
 def test_shared_runs_have_one_key():
@@ -28,9 +29,9 @@ def test_shared_runs_have_one_key():
     main = {run.key for run in table1(PARAMS, "permuted_mnist", "noracl") if len(run.settings.hidden) == 2}
     assert {run.key for run in ablations(PARAMS, "permuted_mnist") if run.method == "full"} == main
     assert {run.key for run in sensitivity(PARAMS) if run.method == "default"} == main
-    assert {run.key for run in stress(PARAMS) if run.method == "NORACL"} == main
+    assert {run.key for run in stress(PARAMS, "stress-noracl")} == main
     static = {run.key for run in table1(PARAMS, "permuted_mnist", "static")}
-    assert {run.key for run in stress(PARAMS) if run.method in ("32×32", "64×64")} <= static
+    assert {run.key for name in ("32×32", "64×64") for run in stress(PARAMS, f"stress-{name}")} <= static
     everything = [run.key for runs in suites(PARAMS).values() for run in runs]
     assert len(set(everything)) < len(everything)
 
@@ -49,7 +50,7 @@ def test_fixed_and_scheduled_growth_end_at_the_papers_sizes(benchmark, fixed, sc
 
 
 def test_the_short_stress_stream_is_the_beginning_of_the_long_one(mnist_folder):
-    long = next(run for run in stress(PARAMS) if run.method == "NORACL")
+    long = stress(PARAMS, "stress-noracl")[0]
     section = long.stream.model_copy(update={"tasks": 4})
     quick = dataclasses.replace(long.settings.optimisation, epochs_first=2, epochs_later=2)
     settings = dataclasses.replace(long.settings, optimisation=quick)

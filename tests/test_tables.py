@@ -3,14 +3,19 @@ import math
 import pandas as pd
 import pytest
 
+from pipeline import tables
 from pipeline.params import load
+from pipeline.suites import stress_names, suites
 from pipeline.tables import (
     compare,
     counts,
     overtakes,
     read_results,
     readme_with_tables,
+    seconds_by_table,
+    stress_results,
     suites_of_tables,
+    timing_markdown,
     to_markdown,
     verdict,
 )
@@ -110,6 +115,48 @@ def test_a_cell_with_an_infeasible_run_has_no_mean():
     assert (row["seeds"], row["infeasible"], row["verdict"]) == (2, 1, "n/a")
     assert pd.isna(row["acc_mean"])
     assert "N/A, infeasible in 1 of 3 seeds" in to_markdown(table, [])
+
+
+def test_the_stress_tables_are_complete():
+    """Five seeds each; the short table is the beginning of the long results."""
+    results = read_results(*stress_names(load()))
+    for tasks, methods in ((50, {"32×32", "75×32", "NORACL"}), (100, {"32×32", "75×32", "64×64", "NORACL"})):
+        table = pd.read_csv(f"reports/tables/stress{tasks}.csv").set_index("row")
+        assert set(table.index) == methods
+        assert set(table["seeds"]) == {5}
+        for method in methods:
+            last = results[(results["method"] == method) & (results["task"] == tasks)]
+            assert table.loc[method, "acc_mean"] == pytest.approx(100 * last["accuracy"].mean(), abs=0.006)
+            assert table.loc[method, "plastic_mean"] == pytest.approx(last["plastic"].mean(), abs=0.5)
+    assert table.loc["75×32", "params_mean"] == 784 * 75 + 75 * 32 + 32 * 10
+    assert results.groupby(["method", "seed"])["task"].max().eq(100).all()
+
+
+def test_the_short_stream_is_the_beginning_of_the_long_one():
+    cells = [(method, task) for method in ("64×64", "NORACL") for task in (1, 50, 51, 100)]
+    frame = pd.DataFrame(cells, columns=["method", "task"])
+    assert stress_results(frame, 50, load().stress).values.tolist() == [["NORACL", 1], ["NORACL", 50]]
+    assert len(stress_results(frame, 100, load().stress)) == 8
+
+
+def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
+    """The full model of the ablations and the default of the sensitivity study are runs of Table 1."""
+    params = load()
+    for suite, runs in suites(params).items():
+        frame = pd.DataFrame({"total": [7200.0] * len(runs)})
+        if suite.startswith("stress"):
+            frame["cpu"] = 3600.0
+        frame.to_csv(tmp_path / f"{suite}.csv")
+    monkeypatch.setattr(tables, "TIMING", tmp_path)
+    found = seconds_by_table(params)
+    assert {name: len(seconds) for name, (seconds, _) in found.items()} == {
+        **{"main": 120, "stress tests": 20, "ablations": 150, "sensitivity": 45}
+    }
+    assert found["stress tests"] == ([3600.0] * 20, True)
+    text = timing_markdown(params)
+    assert "| stress tests | 20 | 20.00 h | 10.00 h | 1.25 h |" in text
+    assert "| all | 335 | **650.00 h** | **325.00 h** | **40.62 h** |" in text
+    assert "wall-clock beside other work, so too long, for main, ablations, sensitivity." in text
 
 
 def test_overtaking_is_for_good():

@@ -8,8 +8,8 @@ from noracl.learner import COMPONENTS
 from pipeline.cost import cost_table
 from pipeline.params import load
 from pipeline.runs import Record
-from pipeline.suites import stress, table1
-from pipeline.train import result_rows, signal_rows, write_stress, write_suite
+from pipeline.suites import table1
+from pipeline.train import result_rows, signal_rows, write_suite
 
 PARAMS = load()
 SIGNAL = LayerSignal(1.0, 0.9, 0.002, 0.001)
@@ -58,16 +58,6 @@ def test_an_infeasible_run_has_one_row_without_numbers(tmp_path, monkeypatch):
     assert table["task"].tolist() == [1, 2, 3, 0]
     assert table["accuracy"].isna().tolist() == [False, False, False, True]
     assert table["seed"].tolist() == [0, 0, 0, 1]
-
-
-def test_the_short_stress_results_are_the_beginning_of_the_long_ones(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    runs = stress(PARAMS)
-    write_stress(PARAMS, runs, [record(PARAMS.stress.long) for _ in runs])
-    short, long = (pd.read_csv(f"reports/results/stress{n}.csv") for n in (50, 100))
-    assert set(long["method"]) - set(short["method"]) == {"64×64"}
-    kept = long[(long["task"] <= 50) & (long["method"] != "64×64")].drop(columns="suite").reset_index(drop=True)
-    pd.testing.assert_frame_equal(short.drop(columns="suite"), kept)
 
 
 def test_cost_table_by_hand():
