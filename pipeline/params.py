@@ -1,12 +1,12 @@
 """params.yaml, read and checked whole before anything runs."""
 
 import json
-import re
+import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from noracl import EWCSettings, FisherSettings, GrowthSettings, OptimisationSettings, Settings
@@ -14,23 +14,32 @@ from noracl.network import INITIALISERS
 from noracl.neurogenesis import INITIALISERS as NEWCOMERS
 from noracl.triggers import TRIGGERS
 from pipeline.paths import PARAMS
+from pipeline.plain import ParamsError, read
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**4)]
+Width = Annotated[int, Field(ge=1, le=4096)]
 Share = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0)]
-Widths = Annotated[tuple[Count, ...], Field(min_length=1)]
+Widths = Annotated[tuple[Width, ...], Field(min_length=1, max_length=10)]
 Digit = Annotated[int, Field(ge=0, le=9)]
+FileName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,40}$")]  # becomes part of one
+RowName = Annotated[str, Field(pattern=r"^[^|:<>`\\]{1,60}$")]  # becomes a cell of a table
+
+Many = TypeVar("Many", bound=Sequence[Any])
 
 
-class ParamsError(ValueError):
-    """params.yaml cannot be used; the message names the key and what to do."""
-
-
-def distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+def distinct(values: Many) -> Many:
     """The values, if none stands twice."""
     if len(set(values)) != len(values):
         raise ValueError("must not name a value twice")
     return values
+
+
+def without_ours(names: dict[str, Any]) -> dict[str, Any]:
+    """The names of static networks, if none is NORACL's own: their rows stand in one table."""
+    if "NORACL" in names:
+        raise ValueError("must not call a static network NORACL")
+    return names
 
 
 class Section(BaseModel):
@@ -42,8 +51,8 @@ class Section(BaseModel):
 class Data(Section):
     """Where data may come from, and how much of it is used."""
 
-    mirrors: list[str]
-    limit: Annotated[int, Field(ge=60)] | None
+    mirrors: list[Annotated[str, Field(min_length=1)]]
+    limit: Annotated[int, Field(ge=60, le=60000)] | None
     held_out: Annotated[int, Field(ge=0, le=50000)]
 
     @model_validator(mode="after")
@@ -57,7 +66,7 @@ class Inputs(Section):
     """Scaling of pixels."""
 
     mean: float
-    deviation: Annotated[float, Field(gt=0)]
+    deviation: Annotated[float, Field(ge=1e-6)]
 
 
 class NetworkSection(Section):
@@ -93,7 +102,12 @@ class EWC(Section):
 class Static(Section):
     """Widths of the baselines by name."""
 
-    widths: Annotated[dict[str, Count], Field(min_length=1)]
+    widths: Annotated[dict[RowName, Width], Field(min_length=1)]
+
+    @field_validator("widths")
+    @classmethod
+    def _not_ours(cls, value: dict[str, int]) -> dict[str, int]:
+        return without_ours(value)
 
 
 class Growth(Section):
@@ -113,13 +127,13 @@ class Heuristics(Section):
     """What the rules of the ablation study need."""
 
     random_scale: float
-    fsat_neurons: int | None
-    fixed_neurons: int
+    fsat_neurons: Width | None
+    fixed_neurons: Width
     schedule: tuple[int, ...]
-    scheduled_neurons: int
+    scheduled_neurons: Width
     loss_window: int
     loss_improvement: float
-    loss_neurons: int
+    loss_neurons: Width
 
 
 class PermutedStream(Section):
@@ -133,7 +147,7 @@ class RotatedStream(Section):
     """Rotated MNIST."""
 
     kind: Literal["rotated"]
-    angles: Annotated[tuple[float, ...], Field(min_length=1)]
+    angles: Annotated[tuple[Annotated[float, Field(ge=-360, le=360)], ...], Field(min_length=1, max_length=100)]
     interpolation: Literal["nearest", "bilinear"]
 
 
@@ -141,7 +155,7 @@ class SplitStream(Section):
     """Binary Split MNIST."""
 
     kind: Literal["split"]
-    pairs: Annotated[tuple[tuple[Digit, Digit], ...], Field(min_length=1)]
+    pairs: Annotated[tuple[tuple[Digit, Digit], ...], Field(min_length=1, max_length=100)]
     drawn: tuple[Literal["digits", "order", "labels"], ...]
 
     @field_validator("pairs")
@@ -171,7 +185,7 @@ class Benchmark(Section):
     strength: NotNegative
     epochs_first: Count
     epochs_later: Count
-    start: Count
+    start: Width
 
     @model_validator(mode="after")
     def _head_holds_the_labels(self) -> "Benchmark":
@@ -186,9 +200,14 @@ class Stress(Section):
 
     short: Count
     long: Count
-    static: Annotated[dict[str, Widths], Field(min_length=1)]
+    static: Annotated[dict[RowName, Widths], Field(min_length=1)]
     long_only: list[str]
     start: Widths
+
+    @field_validator("static")
+    @classmethod
+    def _not_ours(cls, value: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        return without_ours(value)
 
     @model_validator(mode="after")
     def _fits(self) -> "Stress":
@@ -213,6 +232,11 @@ class Ablations(Section):
                 raise ValueError(f"{field}: unknown {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
         return self
 
+    @field_validator("benchmarks", "init", "trigger")
+    @classmethod
+    def _distinct(cls, value: list[str]) -> list[str]:
+        return distinct(value)
+
 
 class Sensitivity(Section):
     """Values of the growth rule's thresholds, one at a time."""
@@ -221,15 +245,22 @@ class Sensitivity(Section):
     percentile: list[Annotated[float, Field(ge=0, le=100)]]
     epsilon: list[Annotated[float, Field(gt=0)]]
 
+    @model_validator(mode="after")
+    def _named_by_two_decimals(self) -> "Sensitivity":
+        for field in ("gamma", "percentile", "epsilon"):
+            if finer := [value for value in distinct(getattr(self, field)) if round(value, 2) != value]:
+                raise ValueError(f"{field}: rows are named by two decimals, got {finer[0]}")
+        return self
+
 
 class Theory(Section):
     """Random pattern association."""
 
     widths: Annotated[tuple[Annotated[int, Field(ge=8, le=4096)], ...], Field(min_length=1)]
-    tasks: Annotated[int, Field(ge=16, le=100000)]
-    inputs: Annotated[int, Field(ge=1, le=100000)]
-    few_inputs: Annotated[int, Field(ge=1, le=100000)]
-    neurons: Annotated[tuple[Count, ...], Field(min_length=1)]
+    tasks: Annotated[int, Field(ge=16, le=10**4)]
+    inputs: Annotated[int, Field(ge=1, le=10**4)]
+    few_inputs: Annotated[int, Field(ge=1, le=10**4)]
+    neurons: Annotated[tuple[Annotated[int, Field(ge=1, le=1000)], ...], Field(min_length=1)]
     epsilons: Annotated[tuple[Annotated[float, Field(ge=1e-14, le=1)], ...], Field(min_length=5)]
 
     @field_validator("widths", "neurons", "epsilons")
@@ -250,6 +281,13 @@ class Factorial(Section):
     benchmark: str
     levels: dict[str, Annotated[list[str], Field(min_length=1)]]
 
+    @field_validator("levels")
+    @classmethod
+    def _can_be_crossed(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
+        if (number := math.prod(len(distinct(levels)) for levels in value.values())) > 10**4:
+            raise ValueError(f"asks for {number} combinations; 10000 are the most")
+        return value
+
 
 class OpenPoint(Section):
     """A row of another table under another reading of the paper."""
@@ -263,13 +301,18 @@ class Reconstruction(Section):
     """The study of what the paper leaves unsaid: choices, their levels as changes of params.yaml, and what is run."""
 
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
-    choices: dict[str, dict[str, dict[str, Any]]]
+    choices: dict[RowName, dict[RowName, dict[str, Any]]]
     base: dict[str, str]
     one_at_a_time: list[str]
     factorial: Factorial
     promoted: Count
     finalists: Count
-    open_points: dict[str, OpenPoint]
+    open_points: dict[RowName, OpenPoint]
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return distinct(value)
 
     @model_validator(mode="after")
     def _levels_exist(self) -> "Reconstruction":
@@ -296,8 +339,8 @@ class Tolerances(Section):
 class Compute(Section):
     """Where and how fast, never what."""
 
-    workers: Literal["auto"] | Count
-    scheduler: str | None
+    workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)]
+    scheduler: Annotated[str, Field(pattern=r"^(tcp|tls)://[^\s/]+:[0-9]{1,5}$")] | None
 
 
 class Params(Section):
@@ -314,7 +357,7 @@ class Params(Section):
     static: Static
     noracl: Growth
     heuristics: Heuristics
-    benchmarks: Annotated[dict[str, Benchmark], Field(min_length=1)]
+    benchmarks: Annotated[dict[FileName, Benchmark], Field(min_length=1)]
     stress: Stress
     ablations: Ablations
     sensitivity: Sensitivity
@@ -329,9 +372,18 @@ class Params(Section):
         return distinct(value)
 
     @model_validator(mode="after")
-    def _ablations_have_their_benchmarks(self) -> "Params":
+    def _benchmarks_exist(self) -> "Params":
         if unknown := set(self.ablations.benchmarks) - set(self.benchmarks):
             raise ValueError(f"ablations.benchmarks names {', '.join(sorted(unknown))}, which benchmarks does not have")
+        if (name := self.reconstruction.factorial.benchmark) not in self.benchmarks:
+            raise ValueError(f"reconstruction.factorial.benchmark names {name}, which benchmarks does not have")
+        needed = self.benchmarks.get("permuted_mnist")
+        if needed is None or needed.stream.kind != "permuted":
+            raise ValueError(
+                "benchmarks.permuted_mnist must be a permuted stream: stress and sensitivity are its variants"
+            )
+        if clash := {f"ablations-{b}" for b in self.ablations.benchmarks} & {f"{b}-static" for b in self.benchmarks}:
+            raise ValueError(f"benchmarks: two suites would be called {clash.pop()}")
         return self
 
     def changed(self, changes: dict[str, Any]) -> "Params":
@@ -345,7 +397,7 @@ class Params(Section):
             if last not in place:
                 raise ParamsError(f"{key} is no key of params.yaml")
             place[last] = value
-        return Params.model_validate_json(json.dumps(data))
+        return _validated(data)
 
     def settings(self, benchmark: str, hidden: tuple[int, ...], **growth: Any) -> Settings:
         """The library's settings for a run; ``growth`` overrides parts of the growth rule."""
@@ -362,58 +414,40 @@ class Params(Section):
         )
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, with numbers like 1e-05 as numbers and without doubled keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise ParamsError(f"params.yaml: the key {key!r} stands twice in one place{node.start_mark}")
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$"),
-    list("-+0123456789."),
-)
-
-
 def parse(text: str) -> Params:
     """Params from the text of params.yaml; ParamsError with every wrong key otherwise."""
-    try:
-        data = yaml.load(text, _Loader)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ParamsError(f"params.yaml is not valid YAML: {error}") from None
+    data = read(text)
     if not isinstance(data, dict):
         raise ParamsError("params.yaml must hold keys and values, as in the committed version")
     if isinstance(data.get("fisher"), dict) and data["fisher"].get("labels") is True:
         data["fisher"]["labels"] = "true"  # YAML reads an unquoted true as a truth value
-    try:
-        plain = json.dumps(data)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ParamsError(f"params.yaml holds a value that is no number, text, list or mapping: {error}") from None
-    try:
-        params = Params.model_validate_json(plain)
-    except ValidationError as error:
-        raise ParamsError(_explain(error)) from None
+    params = _validated(data)
     _check_ranges(params)
     _check_study(params)
     return params
 
 
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors(include_url=False):
-        key = ".".join(str(part) for part in problem["loc"] if part not in ("permuted", "rotated", "split"))
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"  {key}: unknown key")
-        elif problem["type"] == "missing":
-            lines.append(f"  {key}: this key is missing")
-        else:
-            lines.append(f"  {key or 'top level'}: {problem['msg']} (got {str(problem['input'])[:80]!r})")
-    return "params.yaml cannot be used:\n" + "\n".join(lines)
+def _validated(data: dict[str, Any]) -> Params:
+    try:
+        return Params.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        problems = [_explain(problem, data) for problem in error.errors(include_url=False)]
+        raise ParamsError("params.yaml cannot be used:\n" + "\n".join(problems[:30])) from None
+
+
+def _explain(problem: Any, data: Any) -> str:
+    """A line about one problem; of pydantic's path only what is a key here, not the names of the kinds it tried."""
+    place = []
+    for part in problem["loc"]:
+        if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
+            place.append(str(part))
+            data = data[part]
+    if problem["type"] in ("missing", "missing_argument"):
+        return f"  {'.'.join([*place, str(problem['loc'][-1])])}: this key is missing"
+    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+        return f"  {'.'.join(place)}: unknown key"
+    said = problem["msg"].removeprefix("Value error, ")
+    return f"  {'.'.join(place) or 'top level'}: {said} (got {str(problem['input'])[:80]!r})"
 
 
 def _check_ranges(params: Params) -> None:
@@ -431,7 +465,7 @@ def _check_study(params: Params) -> None:
     for place, changes in (levels | {f"open_points.{n}": p.changes for n, p in study.open_points.items()}).items():
         try:
             _check_ranges(params.changed({"data.limit": None, **changes}))
-        except (ParamsError, ValidationError, KeyError, TypeError) as error:
+        except (ParamsError, KeyError, TypeError) as error:
             raise ParamsError(f"params.yaml cannot be used:\n  reconstruction.{place}: {error}") from None
 
 
@@ -452,7 +486,7 @@ def load(path: Path = PARAMS) -> Params:
 
 
 def load_or_exit() -> Params:
-    """For command lines: one clear message and exit code 2 instead of a traceback."""
+    """For command lines: one clear message and exit code 1 instead of a traceback."""
     try:
         return load()
     except ParamsError as error:

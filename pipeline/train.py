@@ -144,12 +144,12 @@ def main() -> None:
     runs = known[suite]
     try:
         records = run_all(runs, params.compute, suite)
-    except (RunFailed, FileNotFoundError) as error:
+        if suite == "stress":
+            write_stress(params, runs, records)
+        else:
+            write_suite(suite, runs, records, signals=suite.endswith(FAMILIES))
+    except (RunFailed, OSError) as error:
         sys.exit(f"{suite}: {error}")
-    if suite == "stress":
-        write_stress(params, runs, records)
-    else:
-        write_suite(suite, runs, records, signals=suite.endswith(FAMILIES))
 
 
 if __name__ == "__main__":
