@@ -92,6 +92,15 @@ class Optimisation(Section):
     clip_penalty: bool
 
 
+class Fisher(Section):
+    """How the Fisher information is estimated."""
+
+    estimator: str
+    labels: str
+    batches: int
+    order: str
+
+
 class EWC(Section):
     """Online EWC, apart from λ, which stands with each benchmark."""
 
@@ -352,7 +361,7 @@ class Params(Section):
     inputs: Inputs
     network: NetworkSection
     optimisation: Optimisation
-    fisher: FisherSettings
+    fisher: Fisher
     ewc: EWC
     static: Static
     noracl: Growth
@@ -408,7 +417,7 @@ class Params(Section):
             optimisation=OptimisationSettings(
                 epochs_first=chosen.epochs_first, epochs_later=chosen.epochs_later, **dict(self.optimisation)
             ),
-            fisher=self.fisher,
+            fisher=FisherSettings(**dict(self.fisher)),
             ewc=EWCSettings(strength=chosen.strength, **dict(self.ewc)),
             growth=GrowthSettings(**{**dict(self.noracl), **dict(self.heuristics), **growth}),
         )
@@ -442,9 +451,9 @@ def _explain(problem: Any, data: Any) -> str:
         if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
             place.append(str(part))
             data = data[part]
-    if problem["type"] in ("missing", "missing_argument"):
+    if problem["type"] == "missing":
         return f"  {'.'.join([*place, str(problem['loc'][-1])])}: this key is missing"
-    if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+    if problem["type"] == "extra_forbidden":
         return f"  {'.'.join(place)}: unknown key"
     said = problem["msg"].removeprefix("Value error, ")
     return f"  {'.'.join(place) or 'top level'}: {said} (got {str(problem['input'])[:80]!r})"
@@ -453,6 +462,7 @@ def _explain(problem: Any, data: Any) -> str:
 def _check_ranges(params: Params) -> None:
     """The library checks its own ranges: build every settings object once."""
     _named("optimisation", OptimisationSettings, **dict(params.optimisation))
+    _named("fisher", FisherSettings, **dict(params.fisher))
     _named("ewc", EWCSettings, **dict(params.ewc))
     _named("noracl", GrowthSettings, **dict(params.noracl))
     _named("heuristics", GrowthSettings, **dict(params.heuristics))

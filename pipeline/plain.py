@@ -37,7 +37,7 @@ _Loader.add_implicit_resolver(
 class Reader:
     """The nodes of a YAML file as plain data: numbers, text, lists and mappings, each written where it stands."""
 
-    DEPTH, SIZE = 20, 10**6  # of the committed file: 6 levels and 12 kB
+    DEPTH, SIZE = 20, 10**5  # of the committed file: 6 levels and 12 kB
 
     def __init__(self, text: str) -> None:
         if len(text) > self.SIZE:
