@@ -327,12 +327,13 @@ class Reconstruction(Section):
     def _levels_exist(self) -> "Reconstruction":
         if set(self.base) != set(self.choices):
             raise ValueError("base must name a level for each of choices, and for nothing else")
-        if unknown := {*self.one_at_a_time, *self.factorial.levels} - set(self.choices):
-            raise ValueError(f"{', '.join(sorted(unknown))} is not among choices")
-        named = [(c, level) for c, levels in self.factorial.levels.items() for level in levels]
-        for choice, level in (*self.base.items(), *named):
+        for place, choices in (("one_at_a_time", self.one_at_a_time), ("factorial.levels", self.factorial.levels)):
+            if unknown := sorted(set(choices) - set(self.choices)):
+                raise ValueError(f"{place} names {', '.join(map(repr, unknown))}, which is not among choices")
+        named = [(f"factorial.levels.{c}", c, level) for c, levels in self.factorial.levels.items() for level in levels]
+        for place, choice, level in (*((f"base.{c}", c, level) for c, level in self.base.items()), *named):
             if level not in self.choices[choice]:
-                raise ValueError(f"choices.{choice} has no level {level!r}")
+                raise ValueError(f"{place}: choices.{choice} has no level {level!r}")
         return self
 
 
@@ -448,15 +449,15 @@ def _explain(problem: Any, data: Any) -> str:
     """A line about one problem; of pydantic's path only what is a key here, not the names of the kinds it tried."""
     place = []
     for part in problem["loc"]:
-        if (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int)):
+        if part in (data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()):
             place.append(str(part))
             data = data[part]
     if problem["type"] == "missing":
         return f"  {'.'.join([*place, str(problem['loc'][-1])])}: this key is missing"
     if problem["type"] == "extra_forbidden":
         return f"  {'.'.join(place)}: unknown key"
-    said = problem["msg"].removeprefix("Value error, ")
-    return f"  {'.'.join(place) or 'top level'}: {said} (got {str(problem['input'])[:80]!r})"
+    given = "" if isinstance(problem["input"], dict) else f" (got {str(problem['input'])[:80]!r})"
+    return f"  {'.'.join(place) or 'top level'}: {problem['msg'].removeprefix('Value error, ')}{given}"
 
 
 def _check_ranges(params: Params) -> None:

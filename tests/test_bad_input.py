@@ -148,6 +148,7 @@ HE = "reconstruction.choices.weights.he"
         ("benchmarks.rotated_mnist.stream.angles", [1e308], "angles.0: must be a finite number of at most 1e+30"),
         ("benchmarks.rotated_mnist.stream.angles", [1e20], "angles.0: Input should be less than or equal to 360"),
         ("benchmarks.split_mnist.epochs_later", 10**9, "benchmarks.split_mnist.epochs_later: Input should be less"),
+        ("benchmarks.split_mnist.stream.pairs", [[]], "benchmarks.split_mnist.stream.pairs.0.0: this key is missing"),
         ("data.mirrors", ["a\0b"], "data.mirrors.0: holds a character that cannot be printed"),
         ("data.limit", 10**9, "data.limit: Input should be less than or equal to 60000"),
         ("inputs.deviation", 1e-300, "inputs.deviation: Input should be greater than or equal to"),
