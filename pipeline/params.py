@@ -329,7 +329,7 @@ class Reconstruction(Section):
             raise ValueError("base must name a level for each of choices, and for nothing else")
         for place, choices in (("one_at_a_time", self.one_at_a_time), ("factorial.levels", self.factorial.levels)):
             if unknown := sorted(set(choices) - set(self.choices)):
-                raise ValueError(f"{place} names {', '.join(map(repr, unknown))}, which is not among choices")
+                raise ValueError(f"{place}: {', '.join(unknown)} is not among choices")
         named = [(f"factorial.levels.{c}", c, level) for c, levels in self.factorial.levels.items() for level in levels]
         for place, choice, level in (*((f"base.{c}", c, level) for c, level in self.base.items()), *named):
             if level not in self.choices[choice]:

@@ -46,11 +46,21 @@ class Clone:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def run(self, *command: str, ok: bool = True) -> str:
+    @property
+    def network_log(self) -> Path:
+        """Who wanted to reach the network, apart from the download stages; their own processes may."""
+        return self.folder.parent / "network.log"
+
+    def environment(self, **more: str) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "GIT_", "PYTEST"))}
-        environment |= {"PATH": path, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600)
+        found = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "GIT_", "PYTEST"))}
+        injected = {"PYTHONPATH": str(ROOT / "tests/injected"), "NETWORK_LOG": str(self.network_log), "NETWORK": "on"}
+        return found | injected | {"PATH": path, "OMP_NUM_THREADS": "1"} | more
+
+    def run(self, *command: str, ok: bool = True, **environment: str) -> str:
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment(**environment), capture_output=True, text=True, timeout=600
+        )
         assert not ok or done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 
@@ -81,10 +91,8 @@ def mnist_folder() -> Path:
     return folder
 
 
-@pytest.fixture(scope="session")
-def fresh_clone(tmp_path_factory) -> Clone:
-    """What is here, committed or not, as a repository of its own with tiny parameters; nothing has run in it."""
-    folder = tmp_path_factory.mktemp("clone") / "repo"
+def clone_of_this(folder: Path, parameters: dict) -> Clone:
+    """What is here, committed or not, as a repository of its own with other parameters; nothing has run in it."""
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -94,9 +102,15 @@ def fresh_clone(tmp_path_factory) -> Clone:
             shutil.copy2(ROOT / name, folder / name)
     clone = Clone(folder)
     clone.run("git", "init", "-q", "-b", "main")
-    clone.change(**TINY)
+    clone.change(**parameters)
     clone.commit("tiny")
     return clone
+
+
+@pytest.fixture(scope="session")
+def fresh_clone(tmp_path_factory) -> Clone:
+    """A clone with tiny parameters."""
+    return clone_of_this(tmp_path_factory.mktemp("clone") / "repo", TINY)
 
 
 @pytest.fixture(scope="session")
