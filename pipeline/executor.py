@@ -24,6 +24,7 @@ from pipeline.params import Compute
 from pipeline.paths import RUNS
 from pipeline.runs import Record, Run, compute
 
+PATIENCE = 30.0  # seconds for a Dask scheduler to answer
 _share: Any = None  # in a worker: the counter that all workers add their progress to
 
 
@@ -101,7 +102,7 @@ def _executor(settings: Compute, counter: Any) -> Iterator[Executor]:
         try:
             from distributed import Client
 
-            client = Client(settings.scheduler, timeout=30)
+            client = Client(settings.scheduler, timeout=PATIENCE)
         except ImportError:
             raise RunFailed(
                 "compute.scheduler in params.yaml needs `pip install distributed`, as requirements.txt pins it"
