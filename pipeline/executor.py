@@ -48,7 +48,7 @@ def _end_with_parent() -> None:
 
 
 def _work(run: Run, expected: Fingerprint) -> Record:
-    refuse_unless(expected)
+    refuse_unless(expected, run.files)
 
     def tell(part: float) -> None:
         if _share is not None:
@@ -197,8 +197,7 @@ def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = Fa
     known = "from scratch" if fresh else f"{len(records)} of {len(runs)} runs are in the run store"
     print(f"{title}: {known}, {len(todo)} to compute", flush=True)
     queue = Queue(todo, records, Progress(title, len(todo), sum(run.cost for run in todo)), not fresh)
-    if todo:
-        _look_at_data()
+    expected = _fingerprints(todo)
     deaths = 0
     with _kill_like_ctrl_c():
         try:
@@ -208,7 +207,7 @@ def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = Fa
                     if settings.scheduler is None and workers(settings) == 1:
                         _run_here(queue)
                     else:
-                        _run_beside(queue, settings)
+                        _run_beside(queue, settings, expected)
                 except BrokenProcessPool:
                     deaths = deaths + 1 if len(todo) == before else 0
                     if deaths == 3:
@@ -222,21 +221,20 @@ def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = Fa
     return [records[run] if run in records else records[different[run.key, run.tasks]] for run in runs]
 
 
-def _look_at_data() -> None:
-    """Stop before anything is computed from damaged files."""
+def _fingerprints(runs: Sequence[Run]) -> dict[Run, Fingerprint]:
+    """What workers must compute with; stops before anything is computed from damaged files."""
     try:
-        fingerprint()
+        return {run: fingerprint(run.files) for run in runs}
     except Refused as error:
         raise RunFailed(str(error)) from None
 
 
-def _run_beside(queue: Queue, settings: Compute) -> None:
+def _run_beside(queue: Queue, settings: Compute, expected: dict[Run, Fingerprint]) -> None:
     """Everything that is to do, side by side on workers."""
     counter = multiprocessing.get_context("spawn").Value("d", 0.0)
     done = queue.progress.total - sum(run.cost for run in queue.todo)
     with _executor(settings, counter) as executor:
-        expected = fingerprint()
-        futures: dict[Future[Record], Run] = {executor.submit(_work, run, expected): run for run in queue.todo}
+        futures: dict[Future[Record], Run] = {executor.submit(_work, run, expected[run]): run for run in queue.todo}
         waiting = set(futures)
         while waiting:
             finished, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)

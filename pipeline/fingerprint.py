@@ -7,8 +7,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import noracl
-from pipeline.download import MNIST_FILES
-from pipeline.paths import MNIST
 
 
 class Refused(RuntimeError):
@@ -17,7 +15,7 @@ class Refused(RuntimeError):
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Hashes of the code that was loaded and of the data that it would read."""
+    """Hashes of the code that was loaded and of the data that a run reads."""
 
     code: str
     data: str
@@ -35,28 +33,29 @@ def _code() -> str:
 CODE = _code()  # now, while it is loaded: the files may be changed under a worker that goes on
 
 
-@lru_cache(maxsize=16)
-def _md5(path: Path, inode: int, size: int, changed: int) -> str:
-    return hashlib.md5(path.read_bytes()).hexdigest()
+@lru_cache(maxsize=64)
+def _digest(path: Path, kind: str, inode: int, size: int, changed: int) -> str:
+    return hashlib.new(kind, path.read_bytes()).hexdigest()
 
 
-def fingerprint(folder: Path = MNIST) -> Fingerprint:
-    """Of this process; FileNotFoundError or Refused if the data are not those that were downloaded."""
-    for name, expected in MNIST_FILES.items():
-        path = (folder / name).absolute()
+def fingerprint(files: dict[Path, str]) -> Fingerprint:
+    """Of this process and these files; FileNotFoundError or Refused if they are not what their md5 or sha256 says."""
+    for path, expected in files.items():
+        mend = f"run `dvc repro download@{path.parent.name}`"
         if not path.exists():
-            raise FileNotFoundError(f"{folder} lacks {name}: run `dvc repro download@mnist`")
-        now = path.stat()
-        if _md5(path, now.st_ino, now.st_size, now.st_mtime_ns) != expected:
-            raise Refused(f"{folder / name} is damaged: run `dvc repro download@mnist`")
-    return Fingerprint(CODE, hashlib.sha256(repr(sorted(MNIST_FILES.items())).encode()).hexdigest())
+            raise FileNotFoundError(f"{path.parent} lacks {path.name}: {mend}")
+        now, kind = path.stat(), "md5" if len(expected) == 32 else "sha256"
+        if _digest(path.absolute(), kind, now.st_ino, now.st_size, now.st_mtime_ns) != expected:
+            raise Refused(f"{path} is damaged: {mend}")
+    named = sorted((path.name, digest) for path, digest in files.items())
+    return Fingerprint(CODE, hashlib.sha256(repr(named).encode()).hexdigest())
 
 
-def refuse_unless(expected: Fingerprint) -> None:
+def refuse_unless(expected: Fingerprint, files: dict[Path, str]) -> None:
     """Raise Refused in a process whose code or data are not those of the client."""
     here = f"the worker in {Path.cwd()} on {socket.gethostname()} refuses"
     try:
-        mine = fingerprint()
+        mine = fingerprint(files)
     except (OSError, Refused) as error:
         raise Refused(f"{here}: {error}") from None
     for what in ("code", "data"):

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import executor, fingerprint, store
+from pipeline import executor, store
 from pipeline.executor import RunFailed, run_all
+from pipeline.fingerprint import Fingerprint, Refused, fingerprint, refuse_unless
 from pipeline.params import Compute
 from pipeline.train import write_suite
 from tests.conftest import ROOT
@@ -108,22 +109,22 @@ def test_a_worker_with_other_code_refuses(place, cluster):  # noqa: F811
 
 
 def test_a_worker_with_other_data_refuses(place, monkeypatch):  # noqa: F811
-    mine = fingerprint.fingerprint()
-    fingerprint.refuse_unless(mine)
-    with pytest.raises(fingerprint.Refused, match="its data is not the client's"):
-        fingerprint.refuse_unless(fingerprint.Fingerprint(mine.code, "0" * 64))
-    data = place / "copy"
-    shutil.copytree(place / "data/mnist", data)
-    path = data / "t10k-labels-idx1-ubyte"
+    (run, *_) = tiny_runs()
+    mine = fingerprint(run.files)
+    refuse_unless(mine, run.files)
+    with pytest.raises(Refused, match="its data is not the client's"):
+        refuse_unless(Fingerprint(mine.code, "0" * 64), run.files)
+    copy = shutil.copytree(place / "data/mnist", place / "copy/mnist")
+    monkeypatch.setattr("pipeline.runs.MNIST", copy)
+    path = copy / "t10k-labels-idx1-ubyte"
     path.write_bytes(path.read_bytes()[:-1] + b"\7")
-    monkeypatch.setattr(fingerprint.fingerprint, "__defaults__", (data,))
-    with pytest.raises(fingerprint.Refused, match=r"refuses: .*t10k-labels-idx1-ubyte is damaged: run `dvc repro"):
-        fingerprint.refuse_unless(mine)
+    with pytest.raises(Refused, match=r"refuses: .*t10k-labels-idx1-ubyte is damaged: run `dvc repro download@mnist`"):
+        refuse_unless(mine, run.files)
     with pytest.raises(RunFailed, match=r"t10k-labels-idx1-ubyte is damaged: run `dvc repro download@mnist`"):
-        run_all(tiny_runs(), ONE, "damaged")
+        run_all([run], ONE, "damaged")
     path.unlink()
     with pytest.raises(FileNotFoundError, match="lacks t10k-labels-idx1-ubyte"):
-        run_all(tiny_runs(), ONE, "missing")
+        run_all([run], ONE, "missing")
     assert not Path(".runs").exists()
 
 
