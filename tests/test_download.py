@@ -205,7 +205,7 @@ def unsafe_calls(code):
             name, given = ast.unparse(node.func), {k.arg: ast.unparse(k.value) for k in node.keywords}
             if (
                 name in ("eval", "exec")
-                or name.startswith(("pickle.", "marshal.", "yaml.load", "yaml.unsafe"))
+                or name.startswith(("pickle.load", "pickle.Unpickler", "marshal.load", "yaml.load", "yaml.unsafe"))
                 or (name == "torch.load" and given.get("weights_only") != "True")
                 or given.get("allow_pickle") == "True"
             ):
