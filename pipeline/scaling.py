@@ -61,28 +61,31 @@ def stages(params: Params) -> list[Stage]:
 
 PAGE = """# Past one machine: what 1000 cores would do
 
-By calculation from the seconds in `reports/timing` (`python -m pipeline.scaling` writes this page): each free core takes
-the longest run that is left. A run is one thread and is never divided. Runs that suites share count in each of them.
+By calculation from the seconds in `reports/timing` (`python -m pipeline.scaling` writes this page): each free
+core takes the longest run that is left. A run is one thread and is never divided. Runs that suites share count
+in each of them.
 
 {stages}
 
 {cores}
 
-**Longest single run:** {longest:.0f} s, in {slowest}. Nothing finishes sooner: the tasks of a stream follow on each other,
-and so do the steps of a task.
+**Longest single run:** {longest:.0f} s, in {slowest}. Nothing finishes sooner: the tasks of a stream follow on
+each other, and so do the steps of a task.
 
-**Where the speed-up ends:** stage after stage at {limit:.2f} h, the sum of the stages' longest runs, {gain:.0f} times as fast
-as one core. All at once at {hours:.2f} h with {enough} cores, {gain_at_once:.0f} times as fast: start
-`python -m pipeline.train SUITE` for every suite against one scheduler, which fills the run store, and then `dvc repro`,
-which finds everything there (what suites share may then be computed twice). The other {idle} of 1000 cores idle: there are
-{runs} runs. More seeds are what they are good for.
+**Where the speed-up ends:** stage after stage at {limit:.2f} h, the sum of the stages' longest runs, {gain:.0f}
+times as fast as one core. All at once at {hours:.2f} h with {enough} cores, {gain_at_once:.0f} times as fast:
+start `python -m pipeline.train SUITE` for every suite against one scheduler, which fills the run store, and
+then `dvc repro`, which finds everything there (what suites share may then be computed twice). The other {idle}
+of 1000 cores idle: there are {runs} runs. More seeds are what they are good for.
 
-**What the scheduler sees:** {runs} tasks of {task:.1f} kB, and as many results. At {overhead:.0f} ms a task, which is Dask's own
-figure, that is {total_overhead:.1f} s of its time in all; it would matter on 1000 cores with runs of about {matters:.0f} s.
+**What the scheduler sees:** {runs} tasks of {task:.1f} kB, and as many results. At {overhead:.0f} ms a task,
+which is Dask's own figure, that is {total_overhead:.1f} s of its time in all; it would matter on 1000 cores
+with runs of about {matters:.0f} s.
 
 **What the disk sees:** workers write nothing. The client writes a file a run{sizes}; {runs} runs in
-{minutes:.0f} minutes are {rate:.2f} files a second. Each worker reads {data:.0f} MB of data once: {all_data:.0f} GB if 1000 workers start
-together from one file server, less with a copy on each node. A worker takes about {start:.0f} s to start, and 0.4 GB of memory.
+{minutes:.0f} minutes are {rate:.2f} files a second. Each worker reads {data:.0f} MB of data once:
+{all_data:.0f} GB if 1000 workers start together from one file server, less with a copy on each node. A worker
+takes about {start:.0f} s to start, and 0.4 GB of memory.
 """
 
 
