@@ -27,7 +27,7 @@ def find(run: Run, folder: Path = RUNS) -> Record | None:
     """The record of this run, or of the start of a longer one; None if there is none that is whole."""
     try:
         checksum, _, body = _path(run, folder).read_bytes().partition(b"\n")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     if hashlib.sha256(body).hexdigest().encode() != checksum:
         return None  # damaged: it will be computed again and replaced

@@ -3,11 +3,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from pipeline import executor
 from pipeline.executor import RunFailed, run_all, workers
 from pipeline.params import Compute, parse
+from pipeline.runs import compute
 from pipeline.suites import table1
 from tests.conftest import ROOT, TINY, merge
 
@@ -40,6 +42,36 @@ def test_any_number_of_workers_gives_the_same_records(place, monkeypatch):
 
     monkeypatch.setattr(executor, "compute", never)
     assert [r.history for r in run_all(runs, ONE, "again")] == [r.history for r in alone]
+
+
+def test_runs_that_differ_in_their_labels_alone_are_computed_once(place, monkeypatch, capsys):
+    runs = tiny_runs(static={"widths": {"small": 4, "same": 4, "large": 6}})
+    computed = []
+
+    def counted(run, on_share=None):
+        computed.append(run.method)
+        return compute(run, on_share)
+
+    monkeypatch.setattr(executor, "compute", counted)
+    found = {run.method: record for run, record in zip(runs, run_all(runs, ONE, "twins"), strict=True)}
+    assert found["small"] == found["same"] != found["large"]
+    assert len(computed) == 2
+    assert "0 of 3 runs are in the run store, 2 to compute" in capsys.readouterr().out
+
+
+def test_a_store_that_cannot_be_written_is_explained(place):
+    (place / ".runs").write_text("a file where the folder should be")
+    with pytest.raises(RunFailed, match=r"split_mnist 2L \w+ seed 0 is computed, but cannot be kept in .runs: .*"):
+        run_all(tiny_runs()[:1], ONE, "full")
+
+
+def test_what_torch_refuses_is_named(place, monkeypatch):
+    def fail(run, on_share=None):
+        raise torch.linalg.LinAlgError("the algorithm failed to converge")
+
+    monkeypatch.setattr(executor, "compute", fail)
+    with pytest.raises(RunFailed, match=r"split_mnist 2L \w+ seed 0: the algorithm failed to converge"):
+        run_all(tiny_runs(), ONE, "wild")
 
 
 def test_a_diverging_run_is_named_and_leaves_no_result(place):
