@@ -1,11 +1,12 @@
 # Two commands do everything: `make repro` and `make test`.
 PYTHON ?= python3
 VENV := .venv
+PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q --require-hashes
 READY := $(VENV)/.ready-$(shell cksum < requirements.txt | cut -d ' ' -f 1)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: repro test bench clean
+.PHONY: repro test bench chaos clean
 repro: $(READY)            ## bring every result up to date, then prove a golden run per benchmark
 	dvc repro --allow-missing
 	dvc repro download@mnist
@@ -23,6 +24,10 @@ bench: $(READY) $(VENV)-bench/.ready   ## speed as ratios measured in one run; t
 	dvc repro download@mnist
 	$(VENV)-bench/bin/python -m pipeline.bench
 
+chaos: $(READY)            ## at least 50 kills, and other faults, on a small suite; at most 10 minutes
+	dvc repro download@mnist
+	timeout 600 python -m tests.chaos
+
 clean:                     ## remove what can be made again, but keep finished runs (.runs) and results
 	rm -rf $(VENV) $(VENV)-bench data .dvc/cache .dvc/tmp .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -31,7 +36,7 @@ $(READY): requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": set PYTHON=…")'
 	rm -f $(VENV)/.ready-*
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --disable-pip-version-check -q -r requirements.txt
+	$(PIP) -r requirements.txt || { $(PIP) --no-deps -r requirements-cuda.txt && $(PIP) -r requirements.txt; }
 	touch $@
 
 # Avalanche is installed for the benchmark only, in an environment that sees the main one.

@@ -5,9 +5,10 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from types import FrameType
@@ -18,9 +19,14 @@ from tqdm import tqdm
 
 from noracl import NonFiniteLoss
 from pipeline import store
+from pipeline.files import sweep
+from pipeline.fingerprint import Fingerprint, Refused, fingerprint, refuse_unless
 from pipeline.params import Compute
+from pipeline.paths import RUNS
 from pipeline.runs import Record, Run, compute, machine
 
+DIVERGED = (NonFiniteLoss, LinAlgError)  # weights that overflow in an epoch's last step have no SVD
+PATIENCE = 30.0  # seconds for a Dask scheduler to answer
 _share: Any = None  # in a worker: the counter that all workers add their progress to
 
 
@@ -32,9 +38,20 @@ def _start_worker(counter: Any) -> None:
     global _share
     _share = counter
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _work(run: Run) -> Record:
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _work(run: Run, expected: Fingerprint) -> Record:
+    refuse_unless(expected, run.files)
+
     def tell(part: float) -> None:
         if _share is not None:
             with _share.get_lock():
@@ -89,14 +106,17 @@ def side_by_side(settings: Compute, counter: Any = None) -> Iterator[Executor]:
         try:
             from distributed import Client
 
-            client = Client(settings.scheduler, timeout=30)
+            client = Client(settings.scheduler, timeout=PATIENCE)
         except ImportError:
-            raise RunFailed("compute.scheduler in params.yaml needs `pip install distributed`") from None
+            raise RunFailed(
+                "compute.scheduler in params.yaml needs `pip install distributed`, as requirements.txt pins it"
+            ) from None
         except (OSError, ValueError) as error:
             raise RunFailed(
                 f"compute.scheduler in params.yaml: {settings.scheduler} does not answer: {error}"
             ) from None
         with client:
+            print(f"{settings.scheduler}: {len(client.scheduler_info()['workers'])} workers so far", flush=True)
             yield client.get_executor(pure=False)
         return
     context = multiprocessing.get_context("spawn")
@@ -126,6 +146,23 @@ def kill_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, previous)
 
 
+def _reason(run: Run, error: Exception) -> str | None:
+    """What to tell people when a run could not be computed; None if that is not for them to mend."""
+    if isinstance(error, BrokenProcessPool):
+        return None
+    if isinstance(error, Refused):
+        return str(error)
+    if isinstance(error, DIVERGED):
+        return f"{run.label}: {error}; lower the learning rate or clip the gradient"
+    if isinstance(error, CancelledError):
+        return "the Dask scheduler is gone; finished runs are kept, start again to go on"
+    if isinstance(error, ImportError):
+        return f"a worker cannot load this project ({error}); start it in the project's folder"
+    if isinstance(error, ValueError | MemoryError | RuntimeError):  # the library or torch gives up
+        return f"{run.label}: {error}"
+    return f"{run.label}: {error}" if type(error).__module__.startswith("distributed") else None
+
+
 @dataclass
 class Queue:
     """What is to compute, what is finished, whether finished runs go to the store, and whether one may diverge."""
@@ -141,14 +178,21 @@ class Queue:
         keep = self.store
         try:
             record = result()
-        except (NonFiniteLoss, LinAlgError) as error:  # weights that overflow in an epoch's last step have no SVD
-            if not self.diverging:
-                raise RunFailed(f"{run.label}: {error}; lower the learning rate or clip the gradient") from None
-            record, keep = Record(run.tasks, None, str(error), {}, machine()), False  # no suite may find it by chance
-        except ValueError as error:  # the library refuses the stream or the settings
-            raise RunFailed(f"{run.label}: {error}") from None
+        except Exception as error:
+            if self.diverging and isinstance(error, DIVERGED):
+                record, keep = (
+                    Record(run.tasks, None, str(error), {}, machine()),
+                    False,
+                )  # no suite may find it by chance
+            elif (reason := _reason(run, error)) is None:
+                raise
+            else:
+                raise RunFailed(reason) from None
         if keep:
-            store.save(run, record)
+            try:
+                store.save(run, record)
+            except OSError as error:
+                raise RunFailed(f"{run.label} is computed, but cannot be kept in {RUNS}: {error}") from None
         self.records[run] = record
         self.todo.remove(run)
         self.progress.finished += 1
@@ -162,12 +206,15 @@ def run_all(
     ``fresh`` computes them whatever the store has, and leaves the store alone. A run that diverges is an error, unless
     ``diverging`` lets it have a record without a history, which is not kept.
     """
+    sweep(RUNS)
     found = {} if fresh else {run: store.find(run) for run in runs}
     records = {run: record for run, record in found.items() if record is not None}
-    todo = sorted((run for run in runs if run not in records), key=lambda run: -run.cost)
+    different = {(run.key, run.tasks): run for run in runs if run not in records}  # some only differ in their labels
+    todo = sorted(different.values(), key=lambda run: -run.cost)
     known = "from scratch" if fresh else f"{len(records)} of {len(runs)} runs are in the run store"
     print(f"{title}: {known}, {len(todo)} to compute", flush=True)
     queue = Queue(todo, records, Progress(title, len(todo), sum(run.cost for run in todo)), not fresh, diverging)
+    expected = _fingerprints(todo)
     deaths = 0
     with kill_like_ctrl_c():
         try:
@@ -177,7 +224,7 @@ def run_all(
                     if settings.scheduler is None and workers(settings) == 1:
                         _run_here(queue)
                     else:
-                        _run_beside(queue, settings)
+                        _run_beside(queue, settings, expected)
                 except BrokenProcessPool:
                     deaths = deaths + 1 if len(todo) == before else 0
                     if deaths == 3:
@@ -188,22 +235,36 @@ def run_all(
             sys.exit(f"\n{title}: interrupted. {kept}start again to go on.")
         finally:
             queue.progress.close()
-    return [records[run] for run in runs]
+    return [records[run] if run in records else records[different[run.key, run.tasks]] for run in runs]
 
 
-def _run_beside(queue: Queue, settings: Compute) -> None:
+def _fingerprints(runs: Sequence[Run]) -> dict[Run, Fingerprint]:
+    """What workers must compute with; stops before anything is computed from damaged files."""
+    try:
+        return {run: fingerprint(run.files) for run in runs}
+    except Refused as error:
+        raise RunFailed(str(error)) from None
+
+
+def _run_beside(queue: Queue, settings: Compute, expected: dict[Run, Fingerprint]) -> None:
     """Everything that is to do, side by side on workers."""
     counter = multiprocessing.get_context("spawn").Value("d", 0.0)
     done = queue.progress.total - sum(run.cost for run in queue.todo)
     with side_by_side(settings, counter) as executor:
-        futures: dict[Future[Record], Run] = {executor.submit(_work, run): run for run in queue.todo}
+        futures: dict[Future[Record], Run] = {executor.submit(_work, run, expected[run]): run for run in queue.todo}
         waiting = set(futures)
         while waiting:
             finished, waiting = wait(waiting, timeout=1, return_when=FIRST_COMPLETED)
             # What finished beside a worker that died is finished all the same: keep it first.
-            for future in sorted(finished, key=lambda future: isinstance(future.exception(), BrokenProcessPool)):
+            for future in sorted(finished, key=_failed):
                 queue.finish(futures[future], future.result)
+                if settings.scheduler is not None:  # workers elsewhere cannot add to the counter
+                    done += futures[future].cost
             queue.progress.show(done + counter.value, force=not waiting)
+
+
+def _failed(future: Future[Record]) -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 def _run_here(queue: Queue) -> None:

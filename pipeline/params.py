@@ -1,12 +1,12 @@
 """params.yaml, read and checked whole before anything runs."""
 
 import json
-import re
+import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from noracl import EWCSettings, FisherSettings, GrowthSettings, OptimisationSettings, Settings
@@ -14,26 +14,36 @@ from noracl.network import INITIALISERS
 from noracl.neurogenesis import INITIALISERS as NEWCOMERS
 from noracl.triggers import TRIGGERS
 from pipeline.paths import PARAMS
+from pipeline.plain import ParamsError, read
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=10**4)]
+Width = Annotated[int, Field(ge=1, le=4096)]
 Share = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0)]
-Widths = Annotated[tuple[Count, ...], Field(min_length=1)]
+Widths = Annotated[tuple[Width, ...], Field(min_length=1, max_length=10)]
 Digit = Annotated[int, Field(ge=0, le=9)]
+FileName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,40}$")]  # becomes part of one
+RowName = Annotated[str, Field(pattern=r"^[^|:<>`\\]{1,60}$")]  # becomes a cell of a table
+NetworkName = Annotated[str, Field(pattern=r"^[\w×.-]{1,40}$")]  # becomes both
 ImageSize = Annotated[int, Field(ge=32, le=512)]
-Positive = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(ge=1e-6)]
 SPLIT_CIFAR10 = "split_cifar10"  # the benchmark that stands apart, in ``cifar10``
 
-
-class ParamsError(ValueError):
-    """params.yaml cannot be used; the message names the key and what to do."""
+Many = TypeVar("Many", bound=Sequence[Any])
 
 
-def distinct(values: tuple[float, ...]) -> tuple[float, ...]:
+def distinct(values: Many) -> Many:
     """The values, if none stands twice."""
     if len(set(values)) != len(values):
         raise ValueError("must not name a value twice")
     return values
+
+
+def without_ours(names: dict[str, Any]) -> dict[str, Any]:
+    """The names of static networks, if none is NORACL's own: their rows stand in one table."""
+    if "NORACL" in names:
+        raise ValueError("must not call a static network NORACL")
+    return names
 
 
 class Section(BaseModel):
@@ -45,8 +55,8 @@ class Section(BaseModel):
 class Data(Section):
     """Where data may come from, and how much of it is used."""
 
-    mirrors: list[str]
-    limit: Annotated[int, Field(ge=60)] | None
+    mirrors: list[Annotated[str, Field(min_length=1)]]
+    limit: Annotated[int, Field(ge=60, le=60000)] | None
     held_out: Annotated[int, Field(ge=0, le=50000)]
 
     @model_validator(mode="after")
@@ -60,7 +70,7 @@ class Inputs(Section):
     """Scaling of pixels."""
 
     mean: float
-    deviation: Annotated[float, Field(gt=0)]
+    deviation: Annotated[float, Field(ge=1e-6)]
 
 
 class NetworkSection(Section):
@@ -86,6 +96,15 @@ class Optimisation(Section):
     clip_penalty: bool
 
 
+class Fisher(Section):
+    """How the Fisher information is estimated."""
+
+    estimator: str
+    labels: str
+    batches: int
+    order: str
+
+
 class EWC(Section):
     """Online EWC, apart from λ, which stands with each benchmark."""
 
@@ -96,7 +115,12 @@ class EWC(Section):
 class Static(Section):
     """Widths of the baselines by name."""
 
-    widths: Annotated[dict[str, Count], Field(min_length=1)]
+    widths: Annotated[dict[RowName, Width], Field(min_length=1)]
+
+    @field_validator("widths")
+    @classmethod
+    def _not_ours(cls, value: dict[str, int]) -> dict[str, int]:
+        return without_ours(value)
 
 
 class Growth(Section):
@@ -116,13 +140,13 @@ class Heuristics(Section):
     """What the rules of the ablation study need."""
 
     random_scale: float
-    fsat_neurons: int | None
-    fixed_neurons: int
+    fsat_neurons: Width | None
+    fixed_neurons: Width
     schedule: tuple[int, ...]
-    scheduled_neurons: int
+    scheduled_neurons: Width
     loss_window: int
     loss_improvement: float
-    loss_neurons: int
+    loss_neurons: Width
 
 
 class PermutedStream(Section):
@@ -136,7 +160,7 @@ class RotatedStream(Section):
     """Rotated MNIST."""
 
     kind: Literal["rotated"]
-    angles: Annotated[tuple[float, ...], Field(min_length=1)]
+    angles: Annotated[tuple[Annotated[float, Field(ge=-360, le=360)], ...], Field(min_length=1, max_length=100)]
     interpolation: Literal["nearest", "bilinear"]
 
 
@@ -144,7 +168,7 @@ class SplitStream(Section):
     """Binary Split MNIST."""
 
     kind: Literal["split"]
-    pairs: Annotated[tuple[tuple[Digit, Digit], ...], Field(min_length=1)]
+    pairs: Annotated[tuple[tuple[Digit, Digit], ...], Field(min_length=1, max_length=100)]
     drawn: tuple[Literal["digits", "order", "labels"], ...]
 
     @field_validator("pairs")
@@ -174,7 +198,7 @@ class Benchmark(Section):
     strength: NotNegative
     epochs_first: Count
     epochs_later: Count
-    start: Count
+    start: Width
 
     @model_validator(mode="after")
     def _head_holds_the_labels(self) -> "Benchmark":
@@ -237,8 +261,13 @@ class Stress(Section):
     short: Count
     long: Count
     noracl: Widths
-    static: Annotated[dict[str, Widths], Field(min_length=1)]
+    static: Annotated[dict[NetworkName, Widths], Field(min_length=1)]
     long_only: list[str]
+
+    @field_validator("static")
+    @classmethod
+    def _not_ours(cls, value: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        return without_ours(value)
 
     @model_validator(mode="after")
     def _fits(self) -> "Stress":
@@ -263,6 +292,11 @@ class Ablations(Section):
                 raise ValueError(f"{field}: unknown {', '.join(sorted(unknown))}; there are {', '.join(allowed)}")
         return self
 
+    @field_validator("benchmarks", "init", "trigger")
+    @classmethod
+    def _distinct(cls, value: list[str]) -> list[str]:
+        return distinct(value)
+
 
 class Sensitivity(Section):
     """Values of the growth rule's thresholds, one at a time."""
@@ -271,15 +305,22 @@ class Sensitivity(Section):
     percentile: list[Annotated[float, Field(ge=0, le=100)]]
     epsilon: list[Annotated[float, Field(gt=0)]]
 
+    @model_validator(mode="after")
+    def _named_by_two_decimals(self) -> "Sensitivity":
+        for field in ("gamma", "percentile", "epsilon"):
+            if finer := [value for value in distinct(getattr(self, field)) if round(value, 2) != value]:
+                raise ValueError(f"{field}: rows are named by two decimals, got {finer[0]}")
+        return self
+
 
 class Theory(Section):
     """Random pattern association."""
 
     widths: Annotated[tuple[Annotated[int, Field(ge=8, le=4096)], ...], Field(min_length=1)]
-    tasks: Annotated[int, Field(ge=16, le=100000)]
-    inputs: Annotated[int, Field(ge=1, le=100000)]
-    few_inputs: Annotated[int, Field(ge=1, le=100000)]
-    neurons: Annotated[tuple[Count, ...], Field(min_length=1)]
+    tasks: Annotated[int, Field(ge=16, le=10**4)]
+    inputs: Annotated[int, Field(ge=1, le=10**4)]
+    few_inputs: Annotated[int, Field(ge=1, le=10**4)]
+    neurons: Annotated[tuple[Annotated[int, Field(ge=1, le=1000)], ...], Field(min_length=1)]
     epsilons: Annotated[tuple[Annotated[float, Field(ge=1e-14, le=1)], ...], Field(min_length=5)]
 
     @field_validator("widths", "neurons", "epsilons")
@@ -300,6 +341,13 @@ class Factorial(Section):
     benchmark: str
     levels: dict[str, Annotated[list[str], Field(min_length=1)]]
 
+    @field_validator("levels")
+    @classmethod
+    def _can_be_crossed(cls, value: dict[str, list[str]]) -> dict[str, list[str]]:
+        if (number := math.prod(len(distinct(levels)) for levels in value.values())) > 10**4:
+            raise ValueError(f"asks for {number} combinations; 10000 are the most")
+        return value
+
 
 class OpenPoint(Section):
     """A row of another table under another reading of the paper."""
@@ -313,24 +361,30 @@ class Reconstruction(Section):
     """The study of what the paper leaves unsaid: choices, their levels as changes of params.yaml, and what is run."""
 
     seeds: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)]
-    choices: dict[str, dict[str, dict[str, Any]]]
+    choices: dict[RowName, dict[RowName, dict[str, Any]]]
     base: dict[str, str]
     one_at_a_time: list[str]
     factorial: Factorial
     promoted: Count
     finalists: Count
-    open_points: dict[str, OpenPoint]
+    open_points: dict[RowName, OpenPoint]
+
+    @field_validator("seeds")
+    @classmethod
+    def _distinct(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        return distinct(value)
 
     @model_validator(mode="after")
     def _levels_exist(self) -> "Reconstruction":
         if set(self.base) != set(self.choices):
             raise ValueError("base must name a level for each of choices, and for nothing else")
-        if unknown := {*self.one_at_a_time, *self.factorial.levels} - set(self.choices):
-            raise ValueError(f"{', '.join(sorted(unknown))} is not among choices")
-        named = [(c, level) for c, levels in self.factorial.levels.items() for level in levels]
-        for choice, level in (*self.base.items(), *named):
+        for place, choices in (("one_at_a_time", self.one_at_a_time), ("factorial.levels", self.factorial.levels)):
+            if unknown := sorted(set(choices) - set(self.choices)):
+                raise ValueError(f"{place}: {', '.join(unknown)} is not among choices")
+        named = [(f"factorial.levels.{c}", c, level) for c, levels in self.factorial.levels.items() for level in levels]
+        for place, choice, level in (*((f"base.{c}", c, level) for c, level in self.base.items()), *named):
             if level not in self.choices[choice]:
-                raise ValueError(f"choices.{choice} has no level {level!r}")
+                raise ValueError(f"{place}: choices.{choice} has no level {level!r}")
         return self
 
 
@@ -346,8 +400,8 @@ class Tolerances(Section):
 class Compute(Section):
     """Where and how fast, never what."""
 
-    workers: Literal["auto"] | Count
-    scheduler: str | None
+    workers: Literal["auto"] | Annotated[int, Field(ge=1, le=1024)]
+    scheduler: Annotated[str, Field(pattern=r"^(tcp|tls)://[^\s/]+:[0-9]{1,5}$")] | None
 
 
 class Params(Section):
@@ -359,12 +413,12 @@ class Params(Section):
     inputs: Inputs
     network: NetworkSection
     optimisation: Optimisation
-    fisher: FisherSettings
+    fisher: Fisher
     ewc: EWC
     static: Static
     noracl: Growth
     heuristics: Heuristics
-    benchmarks: Annotated[dict[str, Benchmark], Field(min_length=1)]
+    benchmarks: Annotated[dict[FileName, Benchmark], Field(min_length=1)]
     features: Features
     cifar10: Heads
     stress: Stress
@@ -381,9 +435,18 @@ class Params(Section):
         return distinct(value)
 
     @model_validator(mode="after")
-    def _ablations_have_their_benchmarks(self) -> "Params":
+    def _benchmarks_exist(self) -> "Params":
         if unknown := set(self.ablations.benchmarks) - set(self.benchmarks):
             raise ValueError(f"ablations.benchmarks names {', '.join(sorted(unknown))}, which benchmarks does not have")
+        if (name := self.reconstruction.factorial.benchmark) not in self.benchmarks:
+            raise ValueError(f"reconstruction.factorial.benchmark names {name}, which benchmarks does not have")
+        needed = self.benchmarks.get("permuted_mnist")
+        if needed is None or needed.stream.kind != "permuted":
+            raise ValueError(
+                "benchmarks.permuted_mnist must be a permuted stream: stress and sensitivity are its variants"
+            )
+        if clash := {f"ablations-{b}" for b in self.ablations.benchmarks} & {f"{b}-static" for b in self.benchmarks}:
+            raise ValueError(f"benchmarks: two suites would be called {clash.pop()}")
         return self
 
     def changed(self, changes: dict[str, Any]) -> "Params":
@@ -397,7 +460,7 @@ class Params(Section):
             if last not in place:
                 raise ParamsError(f"{key} is no key of params.yaml")
             place[last] = value
-        return Params.model_validate_json(json.dumps(data))
+        return _validated(data)
 
     def benchmark(self, name: str) -> Benchmark | Heads:
         """A task stream with its training."""
@@ -414,69 +477,52 @@ class Params(Section):
             optimisation=OptimisationSettings(
                 epochs_first=chosen.epochs_first, epochs_later=chosen.epochs_later, **dict(self.optimisation)
             ),
-            fisher=self.fisher,
+            fisher=FisherSettings(**dict(self.fisher)),
             ewc=EWCSettings(strength=chosen.strength, **dict(self.ewc)),
             growth=GrowthSettings(**{**dict(self.noracl), **dict(self.heuristics), **growth}),
         )
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, with numbers like 1e-05 as numbers and without doubled keys."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
-        for key in keys:
-            if keys.count(key) > 1:
-                raise ParamsError(f"params.yaml: the key {key!r} stands twice in one place{node.start_mark}")
-        return super().construct_mapping(node, deep)
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$"),
-    list("-+0123456789."),
-)
-
-
 def parse(text: str) -> Params:
     """Params from the text of params.yaml; ParamsError with every wrong key otherwise."""
-    try:
-        data = yaml.load(text, _Loader)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ParamsError(f"params.yaml is not valid YAML: {error}") from None
+    data = read(text)
     if not isinstance(data, dict):
         raise ParamsError("params.yaml must hold keys and values, as in the committed version")
     if isinstance(data.get("fisher"), dict) and data["fisher"].get("labels") is True:
         data["fisher"]["labels"] = "true"  # YAML reads an unquoted true as a truth value
-    try:
-        plain = json.dumps(data)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ParamsError(f"params.yaml holds a value that is no number, text, list or mapping: {error}") from None
-    try:
-        params = Params.model_validate_json(plain)
-    except ValidationError as error:
-        raise ParamsError(_explain(error)) from None
+    params = _validated(data)
     _check_ranges(params)
     _check_study(params)
     return params
 
 
-def _explain(error: ValidationError) -> str:
-    lines = []
-    for problem in error.errors(include_url=False):
-        key = ".".join(str(part) for part in problem["loc"] if part not in ("permuted", "rotated", "split"))
-        if problem["type"] == "extra_forbidden":
-            lines.append(f"  {key}: unknown key")
-        elif problem["type"] == "missing":
-            lines.append(f"  {key}: this key is missing")
-        else:
-            lines.append(f"  {key or 'top level'}: {problem['msg']} (got {str(problem['input'])[:80]!r})")
-    return "params.yaml cannot be used:\n" + "\n".join(lines)
+def _validated(data: dict[str, Any]) -> Params:
+    try:
+        return Params.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        problems = [_explain(problem, data) for problem in error.errors(include_url=False)]
+        raise ParamsError("params.yaml cannot be used:\n" + "\n".join(problems[:30])) from None
+
+
+def _explain(problem: Any, data: Any) -> str:
+    """A line about one problem; of pydantic's path only what is a key here, not the names of the kinds it tried."""
+    place = []
+    for part in problem["loc"]:
+        if part in (data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()):
+            place.append(str(part))
+            data = data[part]
+    if problem["type"] == "missing":
+        return f"  {'.'.join([*place, str(problem['loc'][-1])])}: this key is missing"
+    if problem["type"] == "extra_forbidden":
+        return f"  {'.'.join(place)}: unknown key"
+    given = "" if isinstance(problem["input"], dict) else f" (got {str(problem['input'])[:80]!r})"
+    return f"  {'.'.join(place) or 'top level'}: {problem['msg'].removeprefix('Value error, ')}{given}"
 
 
 def _check_ranges(params: Params) -> None:
     """The library checks its own ranges: build every settings object once."""
     _named("optimisation", OptimisationSettings, **dict(params.optimisation))
+    _named("fisher", FisherSettings, **dict(params.fisher))
     _named("ewc", EWCSettings, **dict(params.ewc))
     _named("noracl", GrowthSettings, **dict(params.noracl))
     _named("heuristics", GrowthSettings, **dict(params.heuristics))
@@ -490,7 +536,7 @@ def _check_study(params: Params) -> None:
     for place, changes in (levels | {f"open_points.{n}": p.changes for n, p in study.open_points.items()}).items():
         try:
             _check_ranges(params.changed({"data.limit": None, **changes}))
-        except (ParamsError, ValidationError, KeyError, TypeError) as error:
+        except (ParamsError, KeyError, TypeError) as error:
             raise ParamsError(f"params.yaml cannot be used:\n  reconstruction.{place}: {error}") from None
 
 
@@ -511,7 +557,7 @@ def load(path: Path = PARAMS) -> Params:
 
 
 def load_or_exit() -> Params:
-    """For command lines: one clear message and exit code 2 instead of a traceback."""
+    """For command lines: one clear message and exit code 1 instead of a traceback."""
     try:
         return load()
     except ParamsError as error:

@@ -22,6 +22,7 @@ NOTEBOOKS = Path("reports/notebooks")
 REGISTRY = Path("reports/figures.yaml")  # every figure with its caption and what it reads
 DIFFERENCES = Path("reports/DIFFERENCES.md")
 RECONSTRUCTION = Path("reports/RECONSTRUCTION.md")
+SCALING = Path("reports/SCALING.md")
 PAGE = Path("reports/index.html")
 METRICS = Path("reports/metrics.json")
 CHECK = Path("reports/check.json")

@@ -17,6 +17,7 @@ from noracl.network import count
 from pipeline import cifar10
 from pipeline.download import MNIST_FILES
 from pipeline.params import Inputs, Params, StreamSection
+from pipeline.paths import MNIST
 from pipeline.streams import build_stream
 
 #: Parts of the growth rule that only some rules read: what a run does not read is not part of its key.
@@ -99,6 +100,11 @@ class Run:
     def label(self) -> str:
         """For people."""
         return f"{self.benchmark} {len(self.settings.hidden)}L {self.method} seed {self.seed}"
+
+    @property
+    def files(self) -> dict[Path, str]:
+        """The files that it reads, and what they must hash to; features are told by their manifest."""
+        return {} if self.features else {MNIST / name: digest for name, digest in MNIST_FILES.items()}
 
     @property
     def encoder(self) -> dict[str, str]:

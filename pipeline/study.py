@@ -19,8 +19,9 @@ import pandas as pd
 
 from pipeline.executor import RunFailed, run_all
 from pipeline.files import write_json
-from pipeline.params import Params, ParamsError, load_or_exit
+from pipeline.params import Params, load_or_exit
 from pipeline.paths import RESULTS, TIMING
+from pipeline.plain import ParamsError
 from pipeline.runs import Record, Run
 from pipeline.study_design import (
     BENCHMARKS,

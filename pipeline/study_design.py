@@ -14,8 +14,9 @@ from typing import Any
 import pandas as pd
 from pydantic import ValidationError
 
-from pipeline.params import OpenPoint, Params, ParamsError
+from pipeline.params import OpenPoint, Params
 from pipeline.paths import PAPER
+from pipeline.plain import ParamsError
 from pipeline.runs import Run
 from pipeline.suites import FAMILIES, MNIST_STREAM, ablations, sensitivity, table1
 

@@ -274,6 +274,11 @@ def timing_markdown(params: Params) -> str:
     return "\n".join([*lines, "", note]) + "\n"
 
 
+def seconds_of(timing: pd.DataFrame) -> "pd.Series[float]":
+    """The seconds of a suite's runs: the processor's where they were measured, else wall-clock."""
+    return timing.get("cpu", timing["total"])
+
+
 def seconds_by_table(params: Params) -> dict[str, tuple[list[float], bool]]:
     """The seconds of each run, once, and whether they are the processor's or wall-clock."""
     found: dict[str, tuple[list[float], bool]] = {}
@@ -283,7 +288,7 @@ def seconds_by_table(params: Params) -> dict[str, tuple[list[float], bool]]:
         for suite in parts:
             timing = pd.read_csv(TIMING / f"{suite}.csv")
             of_the_processor &= "cpu" in timing
-            for run, spent in zip(runs_of_suite(params, suite), timing.get("cpu", timing["total"]), strict=True):
+            for run, spent in zip(runs_of_suite(params, suite), seconds_of(timing), strict=True):
                 if run.tasks > lengths.get(run.key, 0):
                     seconds.append(float(spent))
                     lengths[run.key] = run.tasks

@@ -132,9 +132,9 @@ def main() -> None:
     try:
         runs = runs_of_suite(params, suite)
         records = run_all(runs, params.compute, suite)
-    except (RunFailed, FileNotFoundError) as error:
+        write_suite(suite, runs, records, signals=suite in table1_names(params))
+    except (RunFailed, OSError) as error:
         sys.exit(f"{suite}: {error}")
-    write_suite(suite, runs, records, signals=suite in table1_names(params))
 
 
 if __name__ == "__main__":

@@ -53,11 +53,21 @@ class Clone:
         self.folder = folder
         self.first_run: set[str] = set()
 
-    def run(self, *command: str, ok: bool = True) -> str:
+    @property
+    def network_log(self) -> Path:
+        """Who wanted to reach the network, apart from the download stages; their own processes may."""
+        return self.folder.parent / "network.log"
+
+    def environment(self, **more: str) -> dict[str, str]:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "GIT_", "PYTEST"))}
-        environment |= {"PATH": path, "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=600)
+        found = {k: v for k, v in os.environ.items() if not k.startswith(("DVC_", "GIT_", "PYTEST"))}
+        injected = {"PYTHONPATH": str(ROOT / "tests/injected"), "NETWORK_LOG": str(self.network_log), "NETWORK": "on"}
+        return found | injected | {"PATH": path, "OMP_NUM_THREADS": "1"} | more
+
+    def run(self, *command: str, ok: bool = True, **environment: str) -> str:
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment(**environment), capture_output=True, text=True, timeout=600
+        )
         assert not ok or done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
 
@@ -88,18 +98,18 @@ def mnist_folder() -> Path:
     return folder
 
 
-def make_clone(folder: Path) -> Clone:
-    """What is here, committed or not, as a repository of its own with tiny parameters; nothing has run in it."""
+def clone_of_this(folder: Path, parameters: dict) -> Clone:
+    """What is here, committed or not, as a repository of its own with other parameters; nothing has run in it."""
     listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    for name in listed.stdout.splitlines():
+    for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).exists():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, folder / name)
     clone = Clone(folder)
     clone.run("git", "init", "-q", "-b", "main")
-    clone.change(**TINY)
+    clone.change(**parameters)
     clone.commit("tiny")
     return clone
 
@@ -113,7 +123,7 @@ def clone(tmp_path_factory) -> Clone:
     with FileLock(shared / "clone.lock"):
         if not ran.exists():
             shutil.rmtree(ran.parent, ignore_errors=True)
-            clone = make_clone(shared / "clone" / "repo")
+            clone = clone_of_this(shared / "clone" / "repo", TINY)
             stages = clone.stages_run("dvc", "repro")
             clone.commit("results")
             ran.write_text(json.dumps(sorted(stages)))

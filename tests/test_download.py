@@ -1,14 +1,20 @@
+import ast
+import contextlib
 import gzip
 import hashlib
 import http.server
 import io
 import json
+import pickle
+import socket
 import subprocess
 import tarfile
 import threading
+import time
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
 from pipeline import download
@@ -29,13 +35,19 @@ def web():
             body = pages.get(self.path)
             self.send_response(200 if body is not None else 404)
             self.end_headers()
+            if self.path == "/dripping":
+                with contextlib.suppress(OSError):
+                    for byte in body:
+                        self.wfile.write(bytes([byte]))
+                        time.sleep(0.02)
+                return
             self.wfile.write(body or b"")
 
         def log_message(self, *args):
             pass
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_address[1]}/", pages
     server.shutdown()
     server.server_close()
@@ -94,10 +106,13 @@ def test_every_source_writes_the_same_bytes(web, tmp_path):
         gzip.compress(CONTENT["labels"])[:-6],
         gzip.compress(b"other labels"),
         gzip.compress(b""),
+        gzip.compress(CONTENT["labels"])[:12] + b"\xff" * 20,
+        gzip.compress(b"0" * (1 << 21)),
     ],
-    ids=["empty", "html", "truncated", "wrong", "empty inside"],
+    ids=["empty", "html", "truncated", "wrong", "empty inside", "garbled", "bomb"],
 )
-def test_bad_downloads_are_refused_and_leave_nothing(web, tmp_path, bad):
+def test_bad_downloads_are_refused_and_leave_nothing(web, tmp_path, monkeypatch, bad):
+    monkeypatch.setattr(download, "LIMIT", 1 << 20)
     serve(web[1], labels=bad)
     with pytest.raises(download.DownloadError, match=r"Tried:(.|\n)*data.mirrors in params.yaml"):
         download.download_mnist(tmp_path / "mnist", ["/nowhere"])
@@ -127,6 +142,22 @@ def test_bodies_that_never_end_are_cut(web, monkeypatch):
     monkeypatch.setattr(download, "LIMIT", 1 << 20)
     with pytest.raises(OSError, match="gave up after"):
         download.fetch(f"{web[0]}long")
+
+
+def test_sources_that_drip_are_left(web, monkeypatch):
+    """Each byte comes soon enough; all of them together would not."""
+    web[1]["/dripping"] = b"x" * 1000
+    start = time.monotonic()
+    with pytest.raises(OSError, match="gave up after"):
+        download.fetch(f"{web[0]}dripping", deadline=0.2)
+    assert time.monotonic() - start < 5
+
+
+def test_sources_that_fall_silent_are_left(monkeypatch):
+    """Somebody listens, and never answers."""
+    monkeypatch.setattr(download, "TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(OSError, match="timed out"):
+        download.fetch(f"http://127.0.0.1:{server.getsockname()[1]}/")
 
 
 def test_archives_are_read_without_unpacking(tmp_path):
@@ -258,3 +289,44 @@ def test_the_weights_that_are_tried_first_are_torchvisions():
     name, official = next(iter(load().features.weights.items()))
     assert official.url == torchvision().models.ResNet18_Weights[name].url
     assert official.file == f"resnet18-{official.sha256[:8]}.pth", "the file's name has the beginning of its sha256"
+
+
+class Evil:
+    """A pickle that creates a file when it is loaded."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_a_pickle_with_code_in_it_is_refused(tmp_path):
+    """This torch keeps the promise that weights_only makes, and the trap would have worked."""
+    torch.save({"weight": torch.zeros(2), "more": Evil(tmp_path / "evil")}, tmp_path / "weights.pt")
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(tmp_path / "weights.pt", weights_only=True)
+    assert not (tmp_path / "evil").exists()
+    torch.load(tmp_path / "weights.pt", weights_only=False)
+    assert (tmp_path / "evil").exists()
+
+
+def unsafe_calls(code):
+    """Calls that may run what a file says: torch.load without weights_only=True, pickle, numpy's pickles, eval."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Call):
+            name, given = ast.unparse(node.func), {k.arg: ast.unparse(k.value) for k in node.keywords}
+            if (
+                name in ("eval", "exec")
+                or name.startswith(("pickle.load", "pickle.Unpickler", "marshal.load", "yaml.load", "yaml.unsafe"))
+                or (name == "torch.load" and given.get("weights_only") != "True")
+                or given.get("allow_pickle") == "True"
+            ):
+                yield ast.unparse(node)
+
+
+def test_no_module_runs_what_a_file_says():
+    traps = "torch.load(f)\ntorch.load(f, weights_only=False)\npickle.loads(f)\nnp.load(f, allow_pickle=True)\neval(f)"
+    assert len(list(unsafe_calls(traps))) == 5
+    for path in (*Path("noracl").glob("*.py"), *Path("pipeline").glob("*.py")):
+        assert not list(unsafe_calls(path.read_text())), path

@@ -36,6 +36,7 @@ def would_run(clone):
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
     assert clone.first_run == {"download@mnist", *TRAIN, *STRESS, *GROWING, *FIGURES, *READERS}
     assert UP_TO_DATE in clone.run("dvc", "repro")
+    assert not clone.network_log.exists(), f"only downloads may reach the network: {clone.network_log.read_text()}"
 
     ablations = pd.read_csv(clone.folder / "reports/tables/ablations.csv").set_index(["row", "benchmark"])
     assert ablations.loc[("trigger fixed", "split_mnist"), "params_mean"] == 784 * 10 + 10 * 10 + 10 * 10

@@ -1,17 +1,15 @@
 import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
-import psutil
 import pytest
+import torch
 import yaml
 
-from pipeline import executor, store
+from pipeline import executor
 from pipeline.executor import RunFailed, run_all, workers
-from pipeline.params import Compute, load, parse
+from pipeline.params import Compute, parse
+from pipeline.runs import compute
 from pipeline.suites import table1
 from tests.conftest import ROOT, TINY, merge
 
@@ -44,6 +42,36 @@ def test_any_number_of_workers_gives_the_same_records(place, monkeypatch):
 
     monkeypatch.setattr(executor, "compute", never)
     assert [r.history for r in run_all(runs, ONE, "again")] == [r.history for r in alone]
+
+
+def test_runs_that_differ_in_their_labels_alone_are_computed_once(place, monkeypatch, capsys):
+    runs = tiny_runs(static={"widths": {"small": 4, "same": 4, "large": 6}})
+    computed = []
+
+    def counted(run, on_share=None):
+        computed.append(run.method)
+        return compute(run, on_share)
+
+    monkeypatch.setattr(executor, "compute", counted)
+    found = {run.method: record for run, record in zip(runs, run_all(runs, ONE, "twins"), strict=True)}
+    assert found["small"] == found["same"] != found["large"]
+    assert len(computed) == 2
+    assert "0 of 3 runs are in the run store, 2 to compute" in capsys.readouterr().out
+
+
+def test_a_store_that_cannot_be_written_is_explained(place):
+    (place / ".runs").write_text("a file where the folder should be")
+    with pytest.raises(RunFailed, match=r"split_mnist 2L \w+ seed 0 is computed, but cannot be kept in .runs: .*"):
+        run_all(tiny_runs()[:1], ONE, "full")
+
+
+def test_what_torch_refuses_is_named(place, monkeypatch):
+    def fail(run, on_share=None):
+        raise torch.linalg.LinAlgError("the algorithm failed to converge")
+
+    monkeypatch.setattr(executor, "compute", fail)
+    with pytest.raises(RunFailed, match=r"split_mnist 2L \w+ seed 0: the algorithm failed to converge"):
+        run_all(tiny_runs(), ONE, "wild")
 
 
 def test_a_diverging_run_is_named_and_leaves_no_result(place):
@@ -81,53 +109,3 @@ def test_a_cluster_without_its_package_is_explained(place, monkeypatch):
 def test_workers_are_one_per_core_or_as_asked():
     assert workers(TWO) == 2
     assert workers(Compute(workers="auto", scheduler=None)) == len(os.sched_getaffinity(0))
-
-
-def start(place):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "pipeline.train", "permuted_mnist-static"]
-    return subprocess.Popen(
-        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-
-
-def wait_for_stored(place, number):
-    end = time.monotonic() + 120
-    while len(list(place.glob(".runs/*.json"))) < number:
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def test_killed_workers_and_parents_lose_only_the_run_in_hand(place):
-    """A worker is killed, then the parent; the third start finishes, and no finished run was computed again."""
-    path = place / "params.yaml"
-    slow = {
-        "seeds": [0, 1, 2, 3],
-        "data": {"limit": 6000},
-        "compute": {"workers": 2},
-        "benchmarks": {"permuted_mnist": {"epochs_first": 10, "epochs_later": 40}},
-    }
-    path.write_text(yaml.safe_dump(merge(yaml.safe_load(path.read_text()), slow)))
-    first = start(place)
-    wait_for_stored(place, 1)
-    children = [c for c in psutil.Process(first.pid).children() if "spawn_main" in " ".join(c.cmdline())]
-    os.kill(children[0].pid, signal.SIGKILL)
-    wait_for_stored(place, 3)
-    first.send_signal(signal.SIGTERM)
-    output, _ = first.communicate(timeout=60)
-    assert "a worker died; starting new ones" in output
-    assert "finished runs are kept; start again to go on" in output
-    assert "Traceback" not in output
-    assert first.returncode == 1
-    assert not (place / "reports").exists()
-    kept = {p: p.stat().st_mtime_ns for p in place.glob(".runs/*.json")}
-    assert 3 <= len(kept) < 8
-
-    second = start(place)
-    output, _ = second.communicate(timeout=120)
-    assert second.returncode == 0, output
-    assert f"{len(kept)} of 8 runs are in the run store" in output
-    assert {p: p.stat().st_mtime_ns for p in kept} == kept
-    runs = table1(load(path), "permuted_mnist", "static")
-    undisturbed = run_all(runs[:1], ONE, "undisturbed", fresh=True)
-    assert store.find(runs[0]).history == undisturbed[0].history

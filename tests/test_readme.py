@@ -1,5 +1,6 @@
 """The README's promises that can be run."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -27,3 +28,14 @@ def test_what_it_points_to_exists(path):
 def test_every_command_of_the_makefile_is_real():
     targets = set(re.findall(r"^(\w+):", Path("Makefile").read_text(), flags=re.MULTILINE))
     assert set(re.findall(r"\bmake (\w+)", README)) <= targets
+
+
+def test_every_promise_names_a_test_that_exists():
+    rows = re.search(r"\| promise \| test \|\n\| --- \| --- \|\n((?:\|.*\n)+)", README)[1].splitlines()
+    for row in rows:
+        named = re.findall(r"`(tests/\w+\.py)::(\w+)`", row)
+        assert named, f"no test: {row}"
+        for path, name in named:
+            tree = ast.parse(Path(path).read_text())
+            assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{path}::{name}"
+    assert len(rows) > 10

@@ -1,5 +1,9 @@
 import dataclasses
+import hashlib
 import json
+import os
+import time
+from pathlib import Path
 
 import pytest
 
@@ -105,6 +109,32 @@ def test_damaged_files_are_never_read_as_results(tmp_path, damage):
         content = bytearray(b"" if damage == "empty" else b"{}")
     path.write_bytes(content)
     assert store.find(run, tmp_path) is None
+
+
+def test_the_file_of_another_run_is_not_read_as_this_one(tmp_path):
+    run, other = a_run(), a_run(seed=9)
+    store.save(other, record(), tmp_path)
+    (tmp_path / f"{other.key}.json").rename(tmp_path / f"{run.key}.json")
+    assert store.find(run, tmp_path) is None
+
+
+def test_files_from_before_keys_stood_in_them_are_still_read(tmp_path):
+    run = a_run()
+    body = json.dumps({"label": run.label, **record().to_dict()}).encode()
+    (tmp_path / f"{run.key}.json").write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+    assert store.find(run, tmp_path) == record()
+
+
+def test_scraps_of_killed_writers_are_swept_when_they_are_old(tmp_path):
+    for name, age in ((".old.json.x.tmp", 7200), (".new.json.x.tmp", 60), ("kept.json", 7200)):
+        (tmp_path / name).write_text("half")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    (tmp_path / ".folder.x.tmp").mkdir()
+    os.utime(tmp_path / ".folder.x.tmp", (0, 0))
+    files.sweep(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".new.json.x.tmp", "kept.json"]
+    ignored = (Path(name).read_text().split() for name in (".gitignore", ".dvcignore"))
+    assert all(f".*{files.SCRAP}" in lines for lines in ignored)
 
 
 def test_infeasible_runs_are_remembered(tmp_path):

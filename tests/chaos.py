@@ -1,0 +1,371 @@
+"""Faults on purpose: a small suite is killed, starved of disk, damaged and robbed, and started again until it is done.
+
+`make chaos` does this for some minutes, tests/test_chaos.py for some seconds. In the end the tables are those of an
+undisturbed run, byte for byte; no finished run was computed again; and no damaged file was taken for a result.
+"""
+
+import argparse
+import copy
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from tests.conftest import ROOT, TINY, Clone, clone_of_this, merge
+
+SUITES = ("split_mnist-static", "split_mnist-noracl")
+TABLES = ("reports/tables/main.csv", "reports/tables/main.md", "reports/metrics.json", "reports/plots/split_mnist.csv")
+BIN = str(Path(sys.executable).parent)
+
+
+@dataclass
+class Tally:
+    """What one kind of fault did."""
+
+    tries: int = 0
+    survived: int = 0
+    repeated: int = 0
+    lost: int = 0
+
+
+@dataclass
+class Chaos:
+    """A clone, what an undisturbed run gave in it, and what faults did to it."""
+
+    clone: Clone
+    draws: random.Random
+    suites: tuple[str, ...]
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    open: Counter = field(default_factory=Counter)  # tries after which the suites were not finished yet
+    expected: dict[str, bytes] = field(default_factory=dict)
+    runs: int = 0
+
+    # The small suites
+
+    @classmethod
+    def prepare(cls, folder: Path, seed: int, seeds: int, limit: int, suites: tuple[str, ...]) -> "Chaos":
+        small = {
+            "seeds": list(range(seeds)),
+            "data": {"limit": limit, "mirrors": [str(folder / "mirror")]},
+            "benchmarks": {"split_mnist": {"epochs_first": 10, "epochs_later": 30}},
+        }
+        clone = clone_of_this(folder / "repo", merge(copy.deepcopy(TINY), small))
+        for copied in (folder / "mirror", folder / "repo/data/mnist"):
+            shutil.copytree(ROOT / "data/mnist", copied)
+        chaos = cls(clone, random.Random(seed), suites)
+        chaos.finish()
+        chaos.expected, chaos.runs = chaos.results(), len(chaos.finished())
+        chaos.forget()
+        return chaos
+
+    @property
+    def store(self) -> Path:
+        return self.clone.folder / ".runs"
+
+    def results(self) -> dict[str, bytes]:
+        """What is there of results and tables."""
+        names = [f"reports/results/{suite}{end}" for suite in self.suites for end in (".csv", ".signals.csv")]
+        names += TABLES if self.suites == SUITES else ()
+        paths = {name: self.clone.folder / name for name in names}
+        return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
+
+    def forget(self) -> None:
+        """Begin again without runs and results."""
+        for path in (*self.store.iterdir(), *(self.clone.folder / name for name in self.results())):
+            path.unlink()
+
+    def finished(self) -> dict[str, tuple[int, int]]:
+        """Whole files of the store; a run that is computed again makes another file."""
+        found = {}
+        for path in self.store.glob("*.json"):
+            checksum, _, body = path.read_bytes().partition(b"\n")
+            if hashlib.sha256(body).hexdigest().encode() == checksum:
+                found[path.name] = path.stat().st_ino, path.stat().st_mtime_ns
+        return found
+
+    def start(self, *command: str, workers: int = 1, **environment: str) -> subprocess.Popen:
+        """A stage, by default the training of one of the suites."""
+        self.clone.change(compute={"workers": workers})
+        return subprocess.Popen(
+            command or (sys.executable, "-m", "pipeline.train", self.draws.choice(self.suites)),
+            cwd=self.clone.folder,
+            env=self.clone.environment(**environment),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self) -> None:
+        """Run what is left, undisturbed."""
+        for suite in self.suites:
+            self.clone.run("python", "-m", "pipeline.train", suite)
+        if self.suites == SUITES:
+            self.clone.run("python", "-m", "pipeline.tables")
+
+    # What faults did
+
+    def tally(self, fault: str) -> Tally:
+        return self.tallies.setdefault(fault, Tally())
+
+    @contextmanager
+    def trying(self, fault: str, tries: int = 1):
+        """Count a fault, and the finished runs that were computed again or lost meanwhile.
+
+        The block gets the finished runs, and takes those away that it damages itself.
+        """
+        before = self.finished()
+        yield before
+        after = self.finished()
+        tally = self.tally(fault)
+        tally.tries += tries
+        tally.lost += len(set(before) - set(after))
+        tally.repeated += sum(after[name] != file for name, file in before.items() if name in after)
+        self.open[fault] += tries
+
+    def demand(self, fault: str, kept: bool, output: str) -> None:
+        """Count a promise that was not kept, and show how."""
+        if not kept:
+            self.tally(fault).lost += 1
+            print(f"{fault}:\n{output}")
+
+    def settle(self) -> None:
+        """Finish what the faults left, and see whether it is what an undisturbed run gives."""
+        if self.results().keys() != self.expected.keys():
+            with self.trying(next(iter(self.open)), 0):
+                self.finish()
+        same = self.results() == self.expected
+        for fault, tries in self.open.items():
+            self.tally(fault).survived += tries * same
+            self.demand(fault, same, "other results than without faults")
+        self.open.clear()
+        self.forget()
+
+    # Faults
+
+    def moment(self, process: subprocess.Popen) -> None:
+        """Wait for a random moment: while it starts, or after it has stored something."""
+        if self.draws.random() < 0.3:
+            time.sleep(self.draws.uniform(0, 4))
+        else:
+            self.await_progress(process)
+            time.sleep(self.draws.uniform(0, 0.5))
+
+    def await_progress(self, process: subprocess.Popen) -> None:
+        """Wait until one more run is finished."""
+        count = len(self.finished())
+        while len(self.finished()) == count and process.poll() is None:
+            time.sleep(0.03)
+
+    def workers(self, process: subprocess.Popen) -> list[psutil.Process]:
+        with suppress(psutil.NoSuchProcess):
+            children = psutil.Process(process.pid).children()
+            return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+        return []
+
+    def kill_worker(self, times: int = 3) -> None:
+        """SIGKILL to a worker, some times in one start; the parent starts others and goes on."""
+        fault, killed = "worker killed", 0
+        with self.trying(fault, 0):
+            process = self.start(workers=2)
+            for _ in range(times):
+                while not self.workers(process) and process.poll() is None:
+                    time.sleep(0.1)
+                self.moment(process)
+                if workers := self.workers(process):
+                    with suppress(psutil.NoSuchProcess):
+                        self.draws.choice(workers).kill()
+                        killed += 1
+            output, _ = process.communicate(timeout=120)
+            gave_up = "workers die before they finish a run" in output  # killed too often: one is to start again
+            self.demand(fault, process.returncode == 0 or gave_up, output)
+        self.tally(fault).tries += killed
+        self.open[fault] += killed
+
+    def kill_parent(self, workers: int | None = None) -> None:
+        """SIGKILL to the parent alone; its workers must not outlive it."""
+        with self.trying("parent killed"):
+            process = self.start(workers=workers or self.draws.choice((1, 2)))
+            self.moment(process)
+            children = self.workers(process)
+            process.kill()
+            process.wait()
+            _, left = psutil.wait_procs(children, timeout=20)
+            self.demand("parent killed", not left, f"{len(left)} workers live on")
+            for child in left:
+                child.kill()
+            process.stdout.close()
+
+    def kill_all(self, *command: str) -> None:
+        """SIGKILL to the parent and all that it started."""
+        with self.trying(f"{command[0] if command else 'all'} killed"):
+            process = self.start(*command, workers=2)
+            self.moment(process)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            process.stdout.close()
+
+    def kill_dvc(self) -> None:
+        """The same to `dvc repro`, which then goes on."""
+        command = ("dvc", "repro", "-f", "-s", f"train@{self.suites[0]}")
+        self.kill_all(*command)
+        with self.trying("dvc killed", 0):
+            self.clone.run(*command)
+
+    def kill_in_a_write(self) -> None:
+        """SIGKILL when a file is written but not yet in its place."""
+        with self.trying("killed in a write"):
+            process = self.start(FAULT=f"kill:{self.draws.randint(1, 4)}")
+            output, _ = process.communicate(timeout=120)
+            self.demand("killed in a write", process.returncode == -signal.SIGKILL, output)
+
+    def terminate(self) -> None:
+        """SIGTERM, as a cluster's scheduler sends it: one line that says how to go on."""
+        with self.trying("terminated"):
+            process = self.start()
+            self.await_progress(process)
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=60)
+            told = "finished runs are kept; start again to go on" in output and "Traceback" not in output
+            self.demand("terminated", told and process.returncode == 1, output)
+
+    def fill_disk(self) -> None:
+        """A store without room: a tiny file system if one can be mounted, else writes that fail."""
+        if mount(self.store, "16k"):
+            try:
+                with self.trying("disk full"):
+                    self.stops_for_room()
+                    mount(self.store, "1m", "remount,")
+                    self.finish()
+                    self.demand("disk full", self.results() == self.expected, "other results than without faults")
+            finally:
+                subprocess.run(["umount", str(self.store)], check=True)
+        else:
+            self.fail_writes()
+
+    def fail_writes(self) -> None:
+        """Every write fails from some moment on."""
+        with self.trying("disk full"):
+            self.stops_for_room(FAULT=f"full:{self.draws.randint(1, 4)}")
+
+    def stops_for_room(self, **environment: str) -> None:
+        process = self.start(**environment)
+        output, _ = process.communicate(timeout=120)
+        told = "No space left on device" in output and "Traceback" not in output
+        self.demand("disk full", told and process.returncode == 1, output)
+
+    def damage_store(self) -> None:
+        """Files of the store cut, with a flipped bit, empty, garbage, those of another run, or gone."""
+        fault, command = "run store damaged", ("python", "-m", "pipeline.train", self.suites[0])
+        if len(self.finished()) < self.runs:
+            self.clone.run(*command)
+        kinds = ("truncated", "flipped", "empty", "garbage", "another run", "gone")
+        mine = [name for name in sorted(self.finished()) if b" NORACL " not in (self.store / name).read_bytes()]
+        names = self.draws.sample(mine, min(len(kinds), len(mine) - 1))
+        other = (self.store / next(name for name in mine if name not in names)).read_bytes()
+        with self.trying(fault, len(names)) as before:
+            for kind, name in zip(kinds, names, strict=False):
+                path = self.store / name
+                content = bytearray(path.read_bytes())
+                if kind == "flipped":
+                    content[self.draws.randrange(len(content))] ^= 1 << self.draws.randrange(8)
+                cut = content[: self.draws.randrange(1, len(content))]
+                made = {"truncated": cut, "flipped": content, "empty": b"", "garbage": b"{}", "another run": other}
+                path.unlink() if kind == "gone" else path.write_bytes(made[kind])
+                del before[name]
+            output = self.clone.run(*command)
+            self.demand(fault, f" {len(names)} to compute" in output, output)
+
+    def damage_download(self) -> None:
+        """A data file cut, with a flipped bit, or gone: nothing is computed from it, and the download mends it."""
+        fault, kind = "download damaged", self.draws.choice(("truncated", "flipped", "gone"))
+        path = self.draws.choice(sorted((self.clone.folder / "data/mnist").iterdir()))
+        with self.trying(fault):
+            content = bytearray(path.read_bytes())
+            content[self.draws.randrange(len(content))] ^= 1 << self.draws.randrange(8)
+            cut = content[: self.draws.randrange(len(content))]
+            path.unlink() if kind == "gone" else path.write_bytes(content if kind == "flipped" else cut)
+            output = self.clone.run("python", "-m", "pipeline.train", self.suites[0], ok=False)
+            told = "run `dvc repro download@mnist`" in output and "Traceback" not in output
+            self.demand(fault, told or "0 to compute" in output, output)
+            self.clone.run("python", "-m", "pipeline.download", "mnist", NETWORK="off", PATH=BIN)
+
+    def remove_between_stages(self) -> None:
+        """Results and tables gone between a stage and the next, and the whole store as well."""
+        self.finish()
+        with self.trying("files removed", 3) as before:
+            (self.clone.folder / f"reports/results/{self.suites[0]}.csv").unlink()
+            shutil.rmtree(self.clone.folder / "reports/tables")
+            self.finish()
+            self.demand("files removed", self.results() == self.expected, "other results than without faults")
+            (self.clone.folder / f"reports/results/{self.suites[-1]}.signals.csv").unlink()
+            shutil.rmtree(self.store)
+            before.clear()
+
+    # All of it
+
+    def run(self, plan: list[Callable[[], None]], end: float, share: float = 0.6) -> bool:
+        """The faults of a plan until time is over, settled when a share is finished; whether all promises were kept."""
+        for number, fault in enumerate(plan):
+            if time.monotonic() > end:
+                print(f"chaos: the time is over, {len(plan) - number} of {len(plan)} faults are left out")
+                break
+            fault()
+            if len(self.finished()) > share * self.runs:
+                self.settle()
+        if self.open:
+            self.settle()
+        return all(t.survived == t.tries and not t.repeated and not t.lost for t in self.tallies.values())
+
+    def kills(self) -> int:
+        return sum(tally.tries for fault, tally in self.tallies.items() if "killed" in fault)
+
+    def table(self) -> str:
+        lines = ["| fault | tries | survived | runs repeated | data lost |", "| --- | --- | --- | --- | --- |"]
+        for fault, t in self.tallies.items():
+            lines.append(f"| {fault} | {t.tries} | {t.survived} | {t.repeated} | {t.lost} |")
+        sums = (sum(values) for values in zip(*(vars(t).values() for t in self.tallies.values()), strict=True))
+        return "\n".join([*lines, f"| all | {' | '.join(map(str, sums))} |"])
+
+
+def mount(folder: Path, size: str, more: str = "") -> bool:
+    """A file system of this size at a folder, if this user may mount one."""
+    folder.mkdir(exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", f"{more}size={size}", "tmpfs", str(folder)]
+    return shutil.which("mount") is not None and subprocess.run(command, capture_output=True).returncode == 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
+    parser.add_argument("--minutes", type=float, default=9.0)
+    options = parser.parse_args()
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        print(f"chaos: seed {options.seed}; the same again: python -m tests.chaos --seed {options.seed}", flush=True)
+        chaos = Chaos.prepare(Path(folder), options.seed, 8, 3000, SUITES)
+        kills = [chaos.kill_worker] * 6 + [chaos.kill_parent] * 22 + [chaos.kill_all] * 7 + [chaos.kill_in_a_write] * 7
+        others = [chaos.kill_dvc] * 3 + [chaos.fill_disk, chaos.fail_writes] * 2 + [chaos.damage_store] * 2
+        others += [chaos.terminate] * 2 + [chaos.damage_download] * 4 + [chaos.remove_between_stages] * 2
+        chaos.draws.shuffle(kills)
+        kept = chaos.run([*kills[:12], *others, *kills[12:]], start + options.minutes * 60)
+    print(chaos.table())
+    print(f"{chaos.kills()} SIGKILLs at random moments in {time.monotonic() - start:.0f} s, seed {options.seed}")
+    sys.exit(not kept or chaos.kills() < 50)
+
+
+if __name__ == "__main__":
+    main()

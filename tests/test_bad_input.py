@@ -1,0 +1,307 @@
+"""Whatever params.yaml holds, it runs, or is refused with one message that names the key; nothing runs by halves."""
+
+import copy
+import json
+import math
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from noracl import (
+    EWCSettings,
+    FisherSettings,
+    GrowthSettings,
+    NonFiniteLoss,
+    NullSpaceExhausted,
+    OptimisationSettings,
+    Settings,
+    Stream,
+    learn,
+)
+from noracl.fisher import ESTIMATORS
+from noracl.neurogenesis import INITIALISERS
+from noracl.triggers import TRIGGERS
+from pipeline.params import Params, ParamsError, parse
+from pipeline.plain import MOST, MOST_WHOLE
+from pipeline.suites import suites
+from tests.helpers import toy_stream
+
+DATA = yaml.safe_load(Path("params.yaml").read_text())
+#: The same with little of the reconstruction study: a tenth of the time to read.
+SMALL = copy.deepcopy(DATA)
+SMALL["reconstruction"] |= {
+    "choices": {"weights": {"glorot": {"network.init": "glorot"}, "he": {"network.init": "he"}}},
+    "base": {"weights": "glorot"},
+    "one_at_a_time": ["weights"],
+    "open_points": {"p": {"table": "sensitivity", "row": "p=10", "changes": {"noracl.tau_start": "zero"}}},
+}
+SMALL["reconstruction"]["factorial"] = {"benchmark": "split_mnist", "levels": {"weights": ["glorot", "he"]}}
+
+NUMBERS = st.integers() | st.floats() | st.sampled_from([10**30, -(10**30), 10**9, 1e308, 5e-324, -1e-300, math.nan])
+ODD = [
+    "a/b",
+    "../a",
+    "",
+    "NORACL",
+    "|",
+    "a\0b",
+    "\ud800",
+    "tcp://",
+    "tcp://host",
+    "true",
+    "1e400",
+    "null",
+    "\n",
+    "x" * 200,
+]
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=8) | st.sampled_from(ODD),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(data, above=()):
+    """Every key, and every position of a list."""
+    for name, value in data.items() if isinstance(data, dict) else enumerate(data):
+        yield (*above, name)
+        if isinstance(value, dict | list):
+            yield from places(value, (*above, name))
+
+
+def changed(place, value, data=SMALL):
+    """The data with another value at a place, and with the file's text."""
+    data = copy.deepcopy(data)
+    part = data
+    for name in place[:-1]:
+        part = part[name]
+    part[place[-1]] = value
+    try:
+        return yaml.dump(data, Dumper=yaml.CSafeDumper)
+    except UnicodeEncodeError:
+        return json.dumps(data)
+
+
+def outcome(text):
+    """Params that make suites, or the message of the one error that may come."""
+    try:
+        params = parse(text)
+    except ParamsError as error:
+        return str(error)
+    assert isinstance(params, Params)
+    for runs in suites(params).values():
+        assert all(math.isfinite(run.cost) and len(run.key) == 32 for run in runs)
+    return None
+
+
+def named(place, message):
+    """Whether a message names a place, or what stands just above it."""
+    keys = [str(part) for part in place]
+    return ".".join(keys) in message or all(part in message for part in keys[:2] if not part.isdigit())
+
+
+@given(st.sampled_from(sorted(places(SMALL), key=str)), VALUES)
+@settings(max_examples=250, deadline=None)
+def test_any_value_anywhere_is_accepted_or_refused_with_its_key(place, value):
+    message = outcome(changed(place, value))
+    assert message is None or named(place, message), message
+
+
+def test_every_missing_and_every_unknown_key_is_named():
+    free = {"widths", "static", "choices", "base", "levels", "open_points", "changes", "benchmarks"}  # names by choice
+    for place in places(SMALL):
+        section = SMALL
+        for name in place[:-1]:
+            section = section[name]
+        if isinstance(section, list) or free & {str(part) for part in place[:-1]}:
+            continue
+        data = copy.deepcopy(SMALL)
+        part = data
+        for name in place[:-1]:
+            part = part[name]
+        part[f"{place[-1]}s"] = part.pop(place[-1])
+        message = outcome(yaml.dump(data, Dumper=yaml.CSafeDumper))
+        assert f"{'.'.join(place)}: this key is missing" in message
+        assert f"{'.'.join(place)}s: unknown key" in message
+
+
+SPLIT = SMALL["benchmarks"]["split_mnist"]
+HE = "reconstruction.choices.weights.he"
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("seeds", [10**30], "seeds.0: whole numbers are at most"),
+        ("static.widths.small", 10**9, "static.widths.small: Input should be less than or equal to 4096"),
+        ("static.widths", {"NORACL": 8}, "static.widths: must not call a static network NORACL"),
+        ("static.widths", {"a|b": 8}, "static.widths.a|b: String should match"),
+        ("benchmarks.permuted_mnist.stream.tasks", 10**9, "permuted_mnist.stream.tasks: Input should be less"),
+        ("benchmarks.permuted_mnist", SPLIT, "benchmarks.permuted_mnist must be a permuted stream"),
+        ("benchmarks.a/b", SPLIT, "benchmarks.a/b: String should match"),
+        ("benchmarks.rotated_mnist.stream.angles", [1e308], "angles.0: must be a finite number of at most 1e+30"),
+        ("benchmarks.rotated_mnist.stream.angles", [1e20], "angles.0: Input should be less than or equal to 360"),
+        ("benchmarks.split_mnist.epochs_later", 10**9, "benchmarks.split_mnist.epochs_later: Input should be less"),
+        ("benchmarks.split_mnist.stream.pairs", [[]], "benchmarks.split_mnist.stream.pairs.0.0: this key is missing"),
+        ("data.mirrors", ["a\0b"], "data.mirrors.0: holds a character that cannot be printed"),
+        ("data.limit", 10**9, "data.limit: Input should be less than or equal to 60000"),
+        ("inputs.deviation", 1e-300, "inputs.deviation: Input should be greater than or equal to"),
+        ("stress.static", {"32\n32": [32]}, "stress.static: a key must be a short text"),
+        ("stress.static", {"x": [8] * 99}, "stress.static.x: Tuple should have at most 10 items"),
+        ("sensitivity.epsilon", [1e-300], "sensitivity: epsilon: rows are named by two decimals"),
+        ("sensitivity.gamma", [0.8, 0.8], "sensitivity: must not name a value twice"),
+        ("ablations.init", ["he", "he"], "ablations.init: must not name a value twice"),
+        ("heuristics.fixed_neurons", 10**9, "heuristics.fixed_neurons: Input should be less than"),
+        ("theory.tasks", 10**8, "theory.tasks: Input should be less than or equal to 10000"),
+        ("reconstruction.factorial.benchmark", "other", "reconstruction.factorial.benchmark names other"),
+        (HE, {"network.colour": 1}, f"{HE}: network.colour is no key of params.yaml"),
+        (HE, {"seeds.x": 1}, f"{HE}: seeds.x is no key of params.yaml"),
+        (HE, {"compute.workers": -1}, "compute.workers: Input should be greater"),
+        ("compute.workers", 10**6, "compute.workers: Input should be less than or equal to 1024"),
+        ("compute.scheduler", "http://host:1", "compute.scheduler: String should match"),
+    ],
+)
+def test_absurd_values_are_refused_by_name(place, value, message):
+    assert message in outcome(changed(place.split("."), value))
+
+
+TOKENS = ["&a ", "*a", "!!int ", "!!python/name:os.system ", "!!timestamp x", "<<: ", "? ", "- ", "{", "[", "]", '"']
+TOKENS += [
+    "|",
+    "\t",
+    "\0",
+    "\x85",
+    "---\n",
+    "%YAML 2\n",
+    "2026-13-45",
+    "1:99",
+    "0x",
+    "!!binary x",
+    "!!set {a}",
+    "\ufeff",
+]
+TEXT = yaml.safe_dump({name: SMALL[name] for name in ("seeds", "data", "noracl", "compute")})
+
+
+@given(st.lists(st.tuples(st.integers(0, len(TEXT)), st.sampled_from(TOKENS)), min_size=1, max_size=4))
+@settings(max_examples=150, deadline=None)
+def test_broken_yaml_gets_one_error(insertions):
+    text = TEXT
+    for place, token in insertions:
+        text = text[:place] + token + text[place:]
+    assert outcome(text).startswith("params.yaml ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+        + "".join(f"{b}: &{b} [{', '.join(['*' + a] * 9)}]\n" for a, b in zip("abcdefgh", "bcdefghi", strict=True)),
+        "x: " + "[" * 5000,
+        "x: " + "{a: " * 500,
+        "x: 1\n" * 3000,
+        "\n" * (10**5 + 1),
+    ],
+    ids=["nine to the power of nine", "deep", "deep mappings", "one key often", "long"],
+)
+def test_files_made_to_hurt_are_refused_soon(text):
+    assert outcome(text).startswith("params.yaml ")
+
+
+def real(low, high):
+    return st.floats(low, high) | st.sampled_from([x for x in (low, high, 1e-300, 1e-8, 1.0, 1e8) if low <= x <= high])
+
+
+def whole(low, high=MOST_WHOLE):
+    return st.integers(low, low + 4) | st.just(high)
+
+
+POSITIVE = real(5e-324, MOST)
+SETTINGS = st.builds(
+    Settings,
+    hidden=st.sampled_from([(3,), (4, 3)]),
+    optimisation=st.builds(
+        OptimisationSettings,
+        batch_size=whole(1),
+        rate_first=POSITIVE,
+        rate_later=POSITIVE,
+        epochs_first=st.just(1),
+        epochs_later=st.integers(1, 3),
+        clip=st.none() | POSITIVE,
+        clip_penalty=st.booleans(),
+    ),
+    fisher=st.builds(
+        FisherSettings,
+        estimator=st.sampled_from(ESTIMATORS),
+        labels=st.sampled_from(["true", "sampled"]),
+        batches=whole(1),
+        order=st.sampled_from(["stored", "shuffled"]),
+    ),
+    ewc=st.builds(EWCSettings, strength=real(0, MOST), decay=real(0, 1), start=st.sampled_from(["first", "zero"])),
+    growth=st.builds(
+        GrowthSettings,
+        trigger=st.sampled_from(TRIGGERS),
+        init=st.sampled_from(list(INITIALISERS)),
+        gamma=real(5e-324, 1),
+        epsilon=POSITIVE,
+        percentile=real(0, 100),
+        cooldown=whole(0),
+        scale=real(0, MOST),
+        fsat_neurons=st.none() | whole(1, 50),
+        random_scale=real(0, MOST),
+        fixed_neurons=whole(1, 50),
+        schedule=st.lists(whole(0), max_size=3).map(tuple),
+        loss_window=whole(1),
+        loss_improvement=real(0, 1),
+    ),
+)
+
+
+@given(SETTINGS, real(-MOST, MOST), real(1e-6, MOST))
+@settings(max_examples=120, deadline=None)
+def test_what_is_accepted_runs_or_says_why_not(chosen, mean, deviation):
+    """The errors that the executor explains, and no others; what comes out can be kept."""
+    stream = Stream(toy_stream(2, rows=40).tasks, 3, scale=1 / (255 * deviation), shift=-mean / deviation)
+    try:
+        history = learn(stream, chosen).history
+    except (NonFiniteLoss, NullSpaceExhausted, RuntimeError):
+        return
+    json.dumps(asdict(history), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("command", "content", "message"),
+    [
+        (
+            "train split_mnist-noracl",
+            changed(("noracl", "gamma"), 7).encode(),
+            "noracl.gamma must be a number in (0, 1]",
+        ),
+        (
+            "theory",
+            b"seeds: !!python/object/apply:os.system [touch evil]",
+            "seeds: python/object/apply:os.system is no",
+        ),
+        ("download mnist", b"\x93\xff\0", "params.yaml cannot be read: 'utf-8' codec can't decode"),
+    ],
+)
+def test_a_stage_stops_before_it_runs(tmp_path, command, content, message):
+    (tmp_path / "params.yaml").write_bytes(content)
+    done = subprocess.run(
+        [sys.executable, "-m", *f"pipeline.{command}".split()],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(Path.cwd()), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert done.stderr.endswith("Nothing was run. Mend params.yaml and start again.\n")
+    assert "Traceback" not in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["params.yaml"]
