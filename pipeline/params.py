@@ -219,7 +219,7 @@ class Weights(Section):
 class Features(Section):
     """What a frozen ResNet18 is shown."""
 
-    weights: Annotated[dict[str, Weights], Field(min_length=1)]
+    weights: Annotated[dict[RowName, Weights], Field(min_length=1)]
     size: ImageSize
     compared: Annotated[tuple[ImageSize, ...], Field(min_length=1)]
     mean: tuple[float, float, float]
@@ -241,12 +241,17 @@ class Heads(Section):
     strength: NotNegative
     epochs_first: Count
     epochs_later: Count
-    static: Annotated[dict[str, Widths], Field(min_length=1)]
+    static: Annotated[dict[RowName, Widths], Field(min_length=1)]
     start: Widths
     gamma: float
     percentile: float
     compared_heads: Annotated[tuple[str, ...], Field(min_length=1)]
     compared_seed: Annotated[int, Field(ge=0)]
+
+    @field_validator("static")
+    @classmethod
+    def _not_ours(cls, value: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        return without_ours(value)
 
     @model_validator(mode="after")
     def _compared_heads_exist(self) -> "Heads":

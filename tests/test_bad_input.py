@@ -114,7 +114,17 @@ def test_any_value_anywhere_is_accepted_or_refused_with_its_key(place, value):
 
 
 def test_every_missing_and_every_unknown_key_is_named():
-    free = {"widths", "static", "choices", "base", "levels", "open_points", "changes", "benchmarks"}  # names by choice
+    free = {
+        "widths",
+        "weights",
+        "static",
+        "choices",
+        "base",
+        "levels",
+        "open_points",
+        "changes",
+        "benchmarks",
+    }  # names by choice
     for place in places(SMALL):
         section = SMALL
         for name in place[:-1]:
