@@ -114,22 +114,12 @@ def test_any_value_anywhere_is_accepted_or_refused_with_its_key(place, value):
 
 
 def test_every_missing_and_every_unknown_key_is_named():
-    free = {
-        "widths",
-        "weights",
-        "static",
-        "choices",
-        "base",
-        "levels",
-        "open_points",
-        "changes",
-        "benchmarks",
-    }  # names by choice
+    names = {"widths", "weights", "static", "choices", "base", "levels", "open_points", "changes", "benchmarks"}
     for place in places(SMALL):
         section = SMALL
         for name in place[:-1]:
             section = section[name]
-        if isinstance(section, list) or free & {str(part) for part in place[:-1]}:
+        if isinstance(section, list) or names & {str(part) for part in place[:-1]}:
             continue
         data = copy.deepcopy(SMALL)
         part = data
