@@ -13,9 +13,9 @@ from pipeline.cells import Cells, Key, paper_by_cell, paper_numbers, results_by_
 from pipeline.files import write_text
 from pipeline.intervals import FAILS, HOLDS, UNDECIDED, Interval, Range, interval, of_parts
 from pipeline.params import Params, Tolerances, load_or_exit
-from pipeline.paths import CLAIMS, CLAIMS_LIST, PAPER, README, TABLES
+from pipeline.paths import CLAIMS, CLAIMS_LIST, PAPER, TABLES
 from pipeline.statistics import STATISTICS
-from pipeline.tables import readme_with_tables
+from pipeline.tables import refresh_readme
 
 MARKS = {HOLDS: "✓", FAILS: "✗", UNDECIDED: "?"}
 MISSING = "not computed"
@@ -212,8 +212,7 @@ def main() -> None:
     """Command line of the stage."""
     for path, content in build(load_or_exit()).items():
         write_text(path, content)
-    if README.exists():
-        write_text(README, readme_with_tables(README.read_text()))
+    refresh_readme()
 
 
 if __name__ == "__main__":

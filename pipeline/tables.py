@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -306,14 +307,19 @@ def readme_with_tables(text: str, tables: Path = TABLES) -> str:
     return re.sub(r"(<!-- table (\w+) -->)\n.*?<!-- end -->", fill, text, flags=re.DOTALL)
 
 
+def refresh_readme() -> None:
+    """Put the tables into README.md; while one is not made yet, the stage that makes it will do that."""
+    with suppress(FileNotFoundError):
+        write_text(README, readme_with_tables(README.read_text()))
+
+
 def main() -> None:
     """Command line of the stage."""
     params = load_or_exit()
     for path, content in build(params).items():
         write_text(path, content)
     write_text(TABLES / "timing.md", timing_markdown(params))
-    if README.exists():
-        write_text(README, readme_with_tables(README.read_text()))
+    refresh_readme()
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ class Chaos:
             return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
         return []
 
-    def kill_worker(self, times: int = 3) -> None:
+    def kill_worker(self, times: int = 4) -> None:
         """SIGKILL to a worker, some times in one start; the parent starts others and goes on."""
         fault, killed = "worker killed", 0
         with self.trying(fault, 0):
@@ -239,8 +239,8 @@ class Chaos:
             self.await_progress(process)
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=60)
-            told = "finished runs are kept; start again to go on" in output and "Traceback" not in output
-            self.demand("terminated", told and process.returncode == 1, output)
+            told = "finished runs are kept; start again to go on" in output or " 0 to compute" in output
+            self.demand("terminated", told and "Traceback" not in output, output)
 
     def fill_disk(self) -> None:
         """A store without room: a tiny file system if one can be mounted, else writes that fail."""
@@ -271,7 +271,8 @@ class Chaos:
         """Files of the store cut, with a flipped bit, empty, garbage, those of another run, or gone."""
         fault, command = "run store damaged", ("python", "-m", "pipeline.train", self.suites[0])
         if len(self.finished()) < self.runs:
-            self.clone.run(*command)
+            with self.trying(fault, 0):
+                self.clone.run(*command)
         kinds = ("truncated", "flipped", "empty", "garbage", "another run", "gone")
         mine = [name for name in sorted(self.finished()) if b" NORACL " not in (self.store / name).read_bytes()]
         names = self.draws.sample(mine, min(len(kinds), len(mine) - 1))
@@ -305,7 +306,8 @@ class Chaos:
 
     def remove_between_stages(self) -> None:
         """Results and tables gone between a stage and the next, and the whole store as well."""
-        self.finish()
+        with self.trying("files removed", 0):
+            self.finish()
         with self.trying("files removed", 3) as before:
             (self.clone.folder / f"reports/results/{self.suites[0]}.csv").unlink()
             shutil.rmtree(self.clone.folder / "reports/tables")
@@ -317,12 +319,16 @@ class Chaos:
 
     # All of it
 
-    def run(self, plan: list[Callable[[], None]], end: float, share: float = 0.6) -> bool:
+    def run(self, plan: list[Callable[[], None]], end: float, share: float = 0.8) -> bool:
         """The faults of a plan until time is over, settled when a share is finished; whether all promises were kept."""
         for number, fault in enumerate(plan):
             if time.monotonic() > end:
                 print(f"chaos: the time is over, {len(plan) - number} of {len(plan)} faults are left out")
                 break
+            print(
+                f"chaos: {number + 1} of {len(plan)}: {getattr(fault, '__name__', 'fault').replace('_', ' ')}",
+                flush=True,
+            )
             fault()
             if len(self.finished()) > share * self.runs:
                 self.settle()
@@ -354,14 +360,15 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=9.0)
     options = parser.parse_args()
     start = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("chaos: stopped"))  # the folder goes all the same
     with tempfile.TemporaryDirectory() as folder:
         print(f"chaos: seed {options.seed}; the same again: python -m tests.chaos --seed {options.seed}", flush=True)
         chaos = Chaos.prepare(Path(folder), options.seed, 8, 3000, SUITES)
-        kills = [chaos.kill_worker] * 6 + [chaos.kill_parent] * 22 + [chaos.kill_all] * 7 + [chaos.kill_in_a_write] * 7
-        others = [chaos.kill_dvc] * 3 + [chaos.fill_disk, chaos.fail_writes] * 2 + [chaos.damage_store] * 2
-        others += [chaos.terminate] * 2 + [chaos.damage_download] * 4 + [chaos.remove_between_stages] * 2
-        chaos.draws.shuffle(kills)
-        kept = chaos.run([*kills[:12], *others, *kills[12:]], start + options.minutes * 60)
+        plan = [chaos.kill_worker] * 4 + [chaos.kill_parent] * 20 + [chaos.kill_all] * 5 + [chaos.kill_in_a_write] * 16
+        plan += [chaos.kill_dvc] * 2 + [chaos.fill_disk] + [chaos.fail_writes] * 3 + [chaos.terminate] * 2
+        plan += [chaos.damage_store] * 2 + [chaos.damage_download] * 3 + [chaos.remove_between_stages]
+        chaos.draws.shuffle(plan)
+        kept = chaos.run(plan, start + options.minutes * 60)
     print(chaos.table())
     print(f"{chaos.kills()} SIGKILLs at random moments in {time.monotonic() - start:.0f} s, seed {options.seed}")
     sys.exit(not kept or chaos.kills() < 50)

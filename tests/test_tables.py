@@ -1,4 +1,5 @@
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -12,6 +13,7 @@ from pipeline.tables import (
     overtakes,
     read_results,
     readme_with_tables,
+    refresh_readme,
     seconds_by_table,
     stress_results,
     suites_of_tables,
@@ -84,6 +86,20 @@ def test_readme_blocks_are_replaced_and_the_rest_is_kept(tmp_path):
     once = readme_with_tables(text, tmp_path)
     assert once == "before\n<!-- table main -->\n| new |\n<!-- end -->\nafter\n"
     assert readme_with_tables(once, tmp_path) == once
+
+
+def test_the_readme_waits_for_tables_that_other_stages_make(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refresh_readme()
+    text = "<!-- table main -->\nold\n<!-- end -->\n<!-- table claims -->\nold\n<!-- end -->\n"
+    Path("README.md").write_text(text)
+    Path("reports/tables").mkdir(parents=True)
+    Path("reports/tables/main.md").write_text("new\n")
+    refresh_readme()
+    assert Path("README.md").read_text() == text
+    Path("reports/tables/claims.md").write_text("new\n")
+    refresh_readme()
+    assert Path("README.md").read_text() == text.replace("old", "new")
 
 
 def test_table_1_is_complete():
