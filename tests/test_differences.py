@@ -65,6 +65,23 @@ def test_the_effective_dimension_never_says_no():
             )
 
 
+def test_the_stress_test():
+    noracl, static = (CELLS["stress", "permuted_mnist", method] for method in ("NORACL", "75×32"))
+
+    def gap(column, task):
+        return float(noracl[noracl["task"] == task][column].mean() - static[static["task"] == task][column].mean())
+
+    assert gap("accuracy", 10) > 0
+    assert gap("accuracy", 50) > 0
+    assert abs(gap("accuracy", 100)) < 2
+    assert gap("plastic", 10) > 0 > gap("plastic", 50)
+    assert gap("locked_1", 100) > 0
+    after = noracl[noracl["task"] >= 20].groupby("seed")[["width_1", "width_2"]].nunique()
+    assert (after == 1).all().all(), "no seed grows after twenty tasks"
+    table = pd.read_csv("reports/tables/stress50.csv").set_index("row").loc["NORACL"]
+    assert (table["verdict"], table["params_verdict"]) == ("match", "match")
+
+
 def test_heuristics():
     full, fixed, scheduled = (
         ("ablations", "permuted_mnist", row) for row in ("full", "trigger fixed", "trigger scheduled")
