@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
 
 from pipeline.params import OpenPoint, Params
 from pipeline.paths import PAPER
@@ -45,7 +44,7 @@ def changed(params: Params, name: str, changes: dict[str, Any]) -> Params:
     """Params as the paper states them, with changes; an error names the configuration or open point."""
     try:
         return params.changed({**stated(), **changes})
-    except ValidationError as error:
+    except ParamsError as error:
         raise ParamsError(f"{name!r} of `reconstruction` in params.yaml cannot be run: {error}") from None
 
 
