@@ -66,7 +66,7 @@ class Clone:
 
     def run(self, *command: str, ok: bool = True, **environment: str) -> str:
         done = subprocess.run(
-            command, cwd=self.folder, env=self.environment(**environment), capture_output=True, text=True, timeout=600
+            command, cwd=self.folder, env=self.environment(**environment), capture_output=True, text=True, timeout=1800
         )
         assert not ok or done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
         return done.stdout + done.stderr
