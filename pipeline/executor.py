@@ -123,13 +123,11 @@ def side_by_side(settings: Compute, counter: Any = None) -> Iterator[Executor]:
     pool = ProcessPoolExecutor(workers(settings), context, _start_worker, (counter,))
     try:
         yield pool
-    except BaseException:
+    finally:  # killed, not asked to end: a worker that died idle may hold the lock that the others wait for
         processes = list((pool._processes or {}).values())
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.kill()
-        raise
-    pool.shutdown()
 
 
 @contextlib.contextmanager
@@ -260,7 +258,8 @@ def _run_beside(queue: Queue, settings: Compute, expected: dict[Run, Fingerprint
                 queue.finish(futures[future], future.result)
                 if settings.scheduler is not None:  # workers elsewhere cannot add to the counter
                     done += futures[future].cost
-            queue.progress.show(done + counter.value, force=not waiting)
+            seen = counter.get_obj().value  # without its lock, which a dead worker may hold
+            queue.progress.show(done + seen, force=not waiting)
 
 
 def _failed(future: Future[Record]) -> bool:
