@@ -101,7 +101,7 @@ class Progress:
 
 @contextlib.contextmanager
 def side_by_side(settings: Compute, counter: Any = None) -> Iterator[Executor]:
-    """Worker processes, or a Dask cluster; workers are killed when the work is given up."""
+    """Worker processes, or a Dask cluster; worker processes are killed in the end."""
     if settings.scheduler is not None:
         try:
             from distributed import Client
@@ -178,10 +178,8 @@ class Queue:
             record = result()
         except Exception as error:
             if self.diverging and isinstance(error, DIVERGED):
-                record, keep = (
-                    Record(run.tasks, None, str(error), {}, machine()),
-                    False,
-                )  # no suite may find it by chance
+                record = Record(run.tasks, None, str(error), {}, machine())
+                keep = False  # no suite may find it by chance
             elif (reason := _reason(run, error)) is None:
                 raise
             else:
