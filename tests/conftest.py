@@ -23,7 +23,7 @@ TINY = {
     "theory": {"widths": [8], "tasks": 32, "inputs": 16, "few_inputs": 8, "neurons": [1]},
     "stress": {
         **{"short": 2, "long": 3, "noracl": [4, 4], "long_only": ["64×64"]},
-        "static": {"75×32": [6, 4], "64×64": [5, 5]},
+        "static": {"32×32": [4, 4], "75×32": [6, 4], "64×64": [5, 5]},
     },
     "ablations": {"init": ["null-space"], "trigger": ["fixed"]},
     "sensitivity": {"gamma": [0.8], "percentile": [10.0], "epsilon": [0.01]},

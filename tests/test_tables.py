@@ -136,8 +136,8 @@ def test_a_cell_with_an_infeasible_run_has_no_mean():
 def test_the_stress_tables_are_complete():
     """Five seeds each; the short table is the beginning of the long results."""
     results = read_results(*stress_names(load()))
-    methods = {"75×32", "NORACL"}
-    for tasks in (50, 100):
+    short = {"32×32", "75×32", "NORACL"}
+    for tasks, methods in ((50, short), (100, {*short, "64×64"})):
         table = pd.read_csv(f"reports/tables/stress{tasks}.csv").set_index("row")
         assert set(table.index) == methods
         assert set(table["seeds"]) == {5}
@@ -152,7 +152,7 @@ def test_the_stress_tables_are_complete():
 def test_the_short_stream_is_the_beginning_of_the_long_one():
     cells = [(method, task) for method in ("64×64", "NORACL") for task in (1, 50, 51, 100)]
     frame = pd.DataFrame(cells, columns=["method", "task"])
-    stress = load().stress.model_copy(update={"long_only": ["64×64"]})
+    stress = load().stress
     assert stress_results(frame, 50, stress).values.tolist() == [["NORACL", 1], ["NORACL", 50]]
     assert len(stress_results(frame, 100, stress)) == 8
 
@@ -168,12 +168,12 @@ def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "TIMING", tmp_path)
     found = seconds_by_table(params)
     assert {name: len(seconds) for name, (seconds, _) in found.items()} == {
-        **{"main": 120, "stress tests": 10, "ablations": 150, "sensitivity": 45}
+        **{"main": 120, "stress tests": 20, "ablations": 150, "sensitivity": 45}
     }
-    assert found["stress tests"] == ([3600.0] * 10, True)
+    assert found["stress tests"] == ([3600.0] * 20, True)
     text = timing_markdown(params)
-    assert "| stress tests | 10 | 10.00 h | 5.00 h | 1.00 h |" in text
-    assert "| all | 325 | **640.00 h** | **320.00 h** | **40.38 h** |" in text
+    assert "| stress tests | 20 | 20.00 h | 10.00 h | 1.25 h |" in text
+    assert "| all | 335 | **650.00 h** | **325.00 h** | **40.62 h** |" in text
     assert "wall-clock beside other work, so too long, for main, ablations, sensitivity." in text
 
 
