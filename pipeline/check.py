@@ -97,7 +97,7 @@ def results_are_fresh(params: Params) -> list[str]:
                 continue
             for kind, paths in change.items():
                 for path, state in paths.items():
-                    if not (state == "deleted" and path.startswith("data/")):
+                    if not (state in ("deleted", "not in cache") and path.startswith("data/")):
                         problems.append(f"{stage}: {kind}: {path} ({state}): run `dvc repro`")
     return problems
 

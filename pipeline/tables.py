@@ -12,7 +12,7 @@ from pipeline.files import write_text
 from pipeline.names import TITLES
 from pipeline.params import Params, Stress, Tolerances, load_or_exit
 from pipeline.paths import METRICS, PAPER, PLOTS, README, RESULTS, TABLES, TIMING
-from pipeline.suites import runs_of_suite, stress_names, table1_names
+from pipeline.suites import ON_FEATURES, runs_of_suite, stress_names, table1_names
 
 PAPER_SEEDS = 5
 #: One result of the paper that it prints in several tables: (table, row) for each of them.
@@ -176,6 +176,7 @@ def machines_of(*suites: str) -> list[dict[str, str]]:
 def suites_of_tables(params: Params) -> dict[str, list[str]]:
     """The suites behind each table."""
     found = {"main": table1_names(params)}
+    found |= {name: [name] for name in ON_FEATURES}
     found |= {f"stress{tasks}": stress_names(params) for tasks in (params.stress.short, params.stress.long)}
     found["ablations"] = [f"ablations-{benchmark}" for benchmark in params.ablations.benchmarks]
     found["sensitivity"] = ["sensitivity"]

@@ -1,5 +1,6 @@
 """Fixtures that are dear to make: MNIST, and a small clone in which the real pipeline has run."""
 
+import hashlib
 import json
 import os
 import shutil
@@ -11,6 +12,8 @@ import pytest
 import torch
 import yaml
 from filelock import FileLock
+
+from tests.helpers import made_up_cifar10, made_up_weights
 
 ROOT = Path(__file__).parent.parent
 TINY = {
@@ -32,6 +35,11 @@ TINY = {
         "rotated_mnist": {"stream": {"angles": [0, 45]}, "epochs_first": 1, "epochs_later": 2, "start": 4},
         "split_mnist": {"stream": {"pairs": [[0, 1], [2, 3]]}, "epochs_first": 1, "epochs_later": 2, "start": 4},
     },
+    "features": {"size": 32, "compared": [32, 40]},
+    "cifar10": {
+        **{"stream": {"pairs": [[0, 1], [2, 3]]}, "epochs_first": 1, "epochs_later": 2, "start": [4, 4]},
+        "static": {"128×128": [4, 4], "256×256": [5, 5], "512×512": [6, 6], "1024×1024": [7, 7], "172×134": [5, 4]},
+    },
 }
 
 torch.set_num_threads(1)
@@ -39,7 +47,7 @@ torch.set_num_threads(1)
 
 def merge(into: dict, changes: dict) -> dict:
     for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict) and key != "widths":
+        if isinstance(value, dict) and isinstance(into.get(key), dict) and key not in ("widths", "weights"):
             merge(into[key], value)
         else:
             into[key] = value
@@ -99,7 +107,10 @@ def mnist_folder() -> Path:
 
 
 def clone_of_this(folder: Path, parameters: dict) -> Clone:
-    """What is here, committed or not, as a repository of its own with other parameters; nothing has run in it."""
+    """What is here, committed or not, as a repository of its own with other parameters; nothing has run in it.
+
+    CIFAR-10 and ResNet18's weights are made up, and there as if they had been downloaded.
+    """
     listed = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -110,6 +121,11 @@ def clone_of_this(folder: Path, parameters: dict) -> Clone:
     clone = Clone(folder)
     clone.run("git", "init", "-q", "-b", "main")
     clone.change(**parameters)
+    made_up_cifar10(folder / "data/cifar10")
+    made_up_weights(folder / "data/resnet18/weights.pt")
+    digest = hashlib.sha256((folder / "data/resnet18/weights.pt").read_bytes()).hexdigest()
+    clone.change(features={"weights": {"made up": {"url": None, "file": "nowhere.pt", "sha256": digest}}})
+    clone.run("dvc", "commit", "--force", "download@cifar10", "weights")
     clone.commit("tiny")
     return clone
 

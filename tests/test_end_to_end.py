@@ -17,6 +17,8 @@ TRAIN = {
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")}
 STRESS = {f"stress_static@{name}" for name in TINY["stress"]["static"]}
 GROWING = ABLATIONS | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
+HEADS = {"cifar10", "cifar10_sizes"}
+EXTRACTION = {"features@32", "features@40"}
 SUMMARIES = {"summaries@theory", "summaries@transfer"}
 FIGURES = {f"figure-{name}" for name in registry()}
 READERS = {*SUMMARIES, "tables", "claims", "report", "check"}
@@ -34,7 +36,7 @@ def would_run(clone):
 
 
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
-    assert clone.first_run == {"download@mnist", *TRAIN, *STRESS, *GROWING, *FIGURES, *READERS}
+    assert clone.first_run == {"download@mnist", *TRAIN, *EXTRACTION, *HEADS, *STRESS, *GROWING, *FIGURES, *READERS}
     assert UP_TO_DATE in clone.run("dvc", "repro")
     assert not clone.network_log.exists(), f"only downloads may reach the network: {clone.network_log.read_text()}"
 
@@ -49,6 +51,14 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     stress = pd.read_csv(clone.folder / "reports/tables/stress3.csv").set_index("row")
     assert stress.loc["64×64", "params_mean"] == 784 * 5 + 5 * 5 + 5 * 10
     assert "64×64" not in set(pd.read_csv(clone.folder / "reports/tables/stress2.csv")["row"])
+
+    heads = pd.read_csv(clone.folder / "reports/tables/cifar10.csv").set_index("row")
+    assert list(heads.index) == ["128×128", "256×256", "512×512", "1024×1024", "172×134", "NORACL"]
+    assert heads.loc["172×134", "params_mean"] == 512 * 5 + 5 * 4 + 4 * 2
+    sizes = pd.read_csv(clone.folder / "reports/tables/cifar10_sizes.csv").set_index(["row", "benchmark"])
+    assert sizes.loc[("128×128", "size_32"), "acc_mean"] == heads.loc["128×128", "acc_mean"]
+    assert "ResNet18 weights made up (sha256 " in (clone.folder / "README.md").read_text()
+    assert "ResNet18 weights made up (sha256 " in (clone.folder / "reports/index.html").read_text()
 
     transfer = pd.read_csv(clone.folder / "reports/results/transfer.csv")
     final = transfer[transfer["experiment"] == "final"]["value"]
@@ -74,6 +84,12 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy.run("git", "checkout", "params.yaml")
     copy.change(benchmarks={"rotated_mnist": {"strength": 10.0}}, compute={"workers": 2})
     assert would_run(copy) == ROTATED
+    copy.run("git", "checkout", "params.yaml")
+    copy.change(features={"size": 40})
+    assert would_run(copy) == {"cifar10"}, "the features are there"
+    copy.run("git", "checkout", "params.yaml")
+    copy.change(features={"mean": [0.5, 0.5, 0.5]})
+    assert would_run(copy) >= EXTRACTION
 
 
 def test_experiments_run_what_depends_on_a_change_and_show_what_it_did(clone, tmp_path):
@@ -94,16 +110,19 @@ def test_experiments_run_what_depends_on_a_change_and_show_what_it_did(clone, tm
     assert "benchmarks.rotated_mnist.start" in shown
     plots = json.loads(copy.run("dvc", "plots", "diff", "--json", "HEAD"))
     assert "errors" not in plots
-    assert len(plots["data"]) == 11
+    assert len(plots["data"]) == 14
 
 
 def test_a_fresh_clone_trains_nothing(clone, tmp_path):
-    """Committed results are found up to date without the data; then the download alone runs."""
+    """Committed results are found up to date without data or weights; then the download alone runs."""
     clone.run("git", "clone", "-q", ".", str(tmp_path / "fresh"))
     fresh = type(clone)(tmp_path / "fresh")
     assert fresh.stages_run("dvc", "repro", "--allow-missing") == set()
     assert not (fresh.folder / "data").exists()
-    assert fresh.stages_run("dvc", "repro", "download@mnist") == {"download@mnist"}
+    output = fresh.run("dvc", "repro", "--keep-going", "weights", "download@mnist", ok=False)
+    assert "features.weights.made up.file: nowhere.pt, sha256 " in output, "weights that nobody has"
+    assert "Running stage 'download@mnist'" in output, "all the same"
+    assert sorted(path.name for path in (fresh.folder / "data").iterdir()) == ["mnist"]
     output = fresh.run("python", "-m", "pipeline.check")
     assert "check golden_runs_repeat: ok" in output
     assert "match the paper" in output
