@@ -3,7 +3,7 @@
 import hashlib
 import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from torch import Tensor
 from noracl import Stream, Task, split
 from pipeline.download import CIFAR10_FILES
 from pipeline.files import write_bytes
-from pipeline.params import Section, SplitStream
+from pipeline.params import Scaling, Section, SplitStream
 from pipeline.paths import CIFAR10, FEATURES, MANIFESTS
 from pipeline.streams import drawn_pairs
 
@@ -131,9 +131,24 @@ def features(manifest: Manifest) -> Task:
     return Task(*(torch.cat(side) for chunks in found.values() for side in zip(*chunks, strict=True)))
 
 
+def scaled(data: Task, scaling: Scaling) -> Task:
+    """Features as they come; each with mean 0 and deviation 1 over the training images; or rows of length 1."""
+    if scaling == "standardised":
+        mean, deviation = data.x.mean(dim=0), data.x.std(dim=0, correction=0)
+        deviation[deviation == 0] = 1
+        return replace(data, x=(data.x - mean) / deviation, x_test=(data.x_test - mean) / deviation)
+    if scaling == "unit length":
+        normalize = torch.nn.functional.normalize
+        return replace(data, x=normalize(data.x), x_test=normalize(data.x_test))
+    return data
+
+
 @lru_cache(maxsize=1)
-def build_stream(manifest: Manifest, section: SplitStream, outputs: int, seed: int, held_out: int) -> Stream:
-    """Binary Split CIFAR-10; features are shown as they come, the last ``held_out`` not in training."""
+def build_stream(
+    manifest: Manifest, section: SplitStream, outputs: int, seed: int, held_out: int, scaling: Scaling
+) -> Stream:
+    """Binary Split CIFAR-10; the last ``held_out`` images are not in training."""
     data = features(manifest)
     used = len(data.x) - held_out
-    return split(Task(data.x[:used], data.y[:used], data.x_test, data.y_test), drawn_pairs(section, seed), outputs)
+    data = scaled(Task(data.x[:used], data.y[:used], data.x_test, data.y_test), scaling)
+    return split(data, drawn_pairs(section, seed), outputs)

@@ -233,10 +233,14 @@ class Features(Section):
         return self
 
 
+Scaling = Literal["none", "standardised", "unit length"]
+
+
 class Heads(Section):
     """Binary Split CIFAR-10: heads on frozen features, with thresholds of their own."""
 
     stream: SplitStream
+    scaling: Scaling
     outputs: Annotated[int, Field(ge=2, le=1000)]
     strength: NotNegative
     epochs_first: Count

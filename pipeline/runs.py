@@ -16,7 +16,7 @@ from noracl import NUMERICS, History, NullSpaceExhausted, Settings, learn, trans
 from noracl.network import count
 from pipeline import cifar10
 from pipeline.download import MNIST_FILES
-from pipeline.params import Inputs, Params, StreamSection
+from pipeline.params import Inputs, Params, Scaling, StreamSection
 from pipeline.paths import MNIST
 from pipeline.streams import build_stream
 
@@ -52,7 +52,7 @@ class Run:
     """A method on a benchmark with a seed. The labels name it; the rest decides its numbers.
 
     An ``observed`` run also leaves what ``noracl.transfer`` sees of it. A run on ``features`` does not see images:
-    their manifest takes the place of ``inputs`` and ``limit``.
+    their manifest and ``scaling`` take the place of ``inputs`` and ``limit``.
     """
 
     suite: str
@@ -67,6 +67,7 @@ class Run:
     held_out: int = 0
     observed: bool = False
     features: cifar10.Manifest | None = None
+    scaling: Scaling = "none"
 
     @classmethod
     def of(
@@ -94,6 +95,7 @@ class Run:
             settings,
             params.data.held_out,
             features=features,
+            scaling=params.cifar10.scaling if features else "none",
         )
 
     @property
@@ -156,6 +158,7 @@ class Run:
                 del section[name]
         if self.features is not None:
             decisive["data"] = self.features.digest
+            decisive["scaling"] = self.scaling
             del decisive["inputs"], decisive["limit"]
         if self.observed:  # what is seen at the end hangs on where the stream ends
             decisive["observed"] = [transfer.VERSION, self.tasks]
@@ -209,7 +212,7 @@ def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record
     drawn = run.stream.kind == "permuted" or (run.stream.kind == "split" and run.stream.drawn)
     seed = run.seed if drawn else 0  # a stream that the seed does not change is built once
     if run.features is not None and run.stream.kind == "split":
-        stream = cifar10.build_stream(run.features, run.stream, run.outputs, seed, run.held_out)
+        stream = cifar10.build_stream(run.features, run.stream, run.outputs, seed, run.held_out, run.scaling)
     else:
         stream = build_stream(run.stream, run.outputs, run.inputs, run.limit, seed, run.held_out)
     start, start_cpu = time.perf_counter(), time.process_time()

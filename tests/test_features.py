@@ -261,14 +261,40 @@ def test_the_stream_shows_features_as_they_come(room):
     one = manifest(images=300, test_images=60)
     data = keep_features(one)
     section = PARAMS.cifar10.stream
-    stream = cifar10.build_stream(one, section, 2, 0, held_out=0)
+    stream = cifar10.build_stream(one, section, 2, 0, 0, "none")
     assert (len(stream.tasks), stream.classes, stream.inputs, stream.scale, stream.shift) == (5, 2, 512, 1.0, 0.0)
     wanted = (data.y == 2) | (data.y == 3)
     assert torch.equal(stream.tasks[1].x, data.x[wanted])
     assert torch.equal(stream.tasks[1].y, (data.y[wanted] == 3).long())
-    fewer = cifar10.build_stream(one, section, 2, 0, held_out=100)
+    fewer = cifar10.build_stream(one, section, 2, 0, 100, "none")
     assert sum(len(task.x) for task in fewer.tasks) == 200
     assert sum(len(task.x_test) for task in fewer.tasks) == 60
+
+
+def test_features_can_be_scaled(room):
+    """By the training images that are used, one feature at a time, or one image at a time."""
+    one = manifest(images=300, test_images=60)
+    data = keep_features(one)
+    streams = {
+        scaling: cifar10.build_stream(one, PARAMS.cifar10.stream, 2, 0, 100, scaling)
+        for scaling in ("standardised", "unit length")
+    }
+    rows, wanted = data.x[:200].double(), (data.y_test == 2) | (data.y_test == 3)
+    shown = (data.x_test[wanted] - rows.mean(0)) / ((rows**2).mean(0) - rows.mean(0) ** 2) ** 0.5
+    assert torch.allclose(streams["standardised"].tasks[1].x_test, shown.float(), atol=1e-5)
+    every = torch.cat([task.x for task in streams["standardised"].tasks])
+    assert torch.allclose(every.std(dim=0, correction=0), torch.ones(cifar10.WIDTH), atol=1e-5)
+    shown = data.x_test[wanted] / (data.x_test[wanted] ** 2).sum(dim=1, keepdim=True) ** 0.5
+    assert torch.allclose(streams["unit length"].tasks[1].x_test, shown)
+    constant = dataclasses.replace(data, x=torch.ones_like(data.x))
+    assert (cifar10.scaled(constant, "standardised").x == 0).all(), "a feature that does not vary"
+
+
+def test_scaling_decides_runs_on_features_alone(kept):
+    changed = PARAMS.changed({"cifar10.scaling": "standardised"})
+    assert {run.key for run in suites.cifar10(changed)}.isdisjoint(run.key for run in suites.cifar10(PARAMS))
+    on_mnist = [suites.table1(params, "split_mnist", "noracl") for params in (PARAMS, changed)]
+    assert on_mnist[0] == on_mnist[1]
 
 
 def test_rows_and_settings_are_the_papers(kept):
