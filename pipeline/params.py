@@ -361,7 +361,7 @@ class Factorial(Section):
 class OpenPoint(Section):
     """A row of another table under another reading of the paper."""
 
-    table: Literal["ablations", "sensitivity"]
+    table: Literal["ablations", "sensitivity", "cifar10"]
     row: str
     changes: dict[str, Any]
 

@@ -4,7 +4,8 @@
 2. factorial: every combination of some levels on one benchmark, where a run takes seconds, in two parts.
 3. promoted: the configurations that are nearest to the paper on that benchmark are run on the others as well.
 4. finalists: the configurations nearest over the whole choosing half get all of Table 1 and all seeds.
-5. open_points: rows of the ablations and of the sensitivity study under other readings of the paper.
+5. open_points: rows of the ablations and of the sensitivity study under other readings of the paper;
+   open_points_cifar10: heads under other readings.
 
 A part reads the results of those before it, so that it can be computed on another machine.
 """
@@ -42,7 +43,7 @@ SCREENS = [f"screen-{benchmark}" for benchmark in BENCHMARKS]
 FACTORIAL = ["factorial-1", "factorial-2"]
 SCREENED = [*SCREENS, *FACTORIAL, "promoted"]
 FINALISTS = [f"finalists-{benchmark}" for benchmark in BENCHMARKS]
-OPEN_POINTS = "open_points"
+OPEN_POINTS = {"open_points": {"ablations", "sensitivity"}, "open_points_cifar10": {"cifar10"}}  # tables, by part
 
 
 def screen(params: Params, configurations: Iterable[Configuration], where: Iterable[str]) -> list[Asked]:
@@ -65,9 +66,9 @@ def last(params: Params, benchmark: str) -> list[Asked]:
     return [(one.name, run) for one in nearest for run in runs_of(params, one, benchmark, params.seeds, params.depths)]
 
 
-def readings(params: Params) -> list[Asked]:
-    """The open points."""
-    points = params.reconstruction.open_points
+def readings(params: Params, tables: Iterable[str]) -> list[Asked]:
+    """The open points of some tables."""
+    points = {name: point for name, point in params.reconstruction.open_points.items() if point.table in tables}
     return [(name, run) for name, point in points.items() for run in open_runs(params, name, point)]
 
 
@@ -82,8 +83,7 @@ def parts(params: Params) -> dict[str, Callable[[], list[Asked]]]:
         found[part] = partial(screen, params, some, small)
     found["promoted"] = partial(further, params)
     found |= {f"finalists-{benchmark}": partial(last, params, benchmark) for benchmark in BENCHMARKS}
-    found[OPEN_POINTS] = partial(readings, params)
-    return found
+    return found | {part: partial(readings, params, tables) for part, tables in OPEN_POINTS.items()}
 
 
 def stage(part: str) -> str:
@@ -116,6 +116,11 @@ def result_row(name: str, run: Run, record: Record) -> dict[str, object]:
     return dict(zip(COLUMNS, (*labels(name, run), *numbers), strict=True))
 
 
+def seconds(record: Record) -> dict[str, str]:
+    """How long a run took, by the clock and on the processor."""
+    return {name: f"{record.seconds[name]:.2f}" for name in ("total", "cpu")}
+
+
 def compute(params: Params, part: str, asked: list[Asked]) -> None:
     """Run what a part asks for, and write what came out, where, and apart from it how long it took."""
     once = {run.key: run for _, run in asked}  # configurations that differ in what a run does not read share it
@@ -126,15 +131,15 @@ def compute(params: Params, part: str, asked: list[Asked]) -> None:
         [result_row(name, run, records[run.key]) for name, run in asked],
         COLUMNS,
     )
-    machines = [record.machine for record in computed]
+    machines = [record.machine | run.encoder for run, record in zip(once.values(), computed, strict=True)]
     found = [one for i, one in enumerate(machines) if one not in machines[:i]]
     write_json(RESULTS / f"reconstruction-{part}.provenance.json", found)
     timing: list[dict[str, object]] = [
-        {**dict(zip(COLUMNS[1:5], labels("", run)[1:], strict=True)), "total": f"{record.seconds['total']:.2f}"}
+        {**dict(zip(COLUMNS[1:5], labels("", run)[1:], strict=True)), **seconds(record)}
         for run, record in zip(once.values(), computed, strict=True)
         if record.history is not None
     ]
-    write_csv(TIMING / f"reconstruction-{part}.csv", timing, (*COLUMNS[1:5], "total"))
+    write_csv(TIMING / f"reconstruction-{part}.csv", timing, (*COLUMNS[1:5], "total", "cpu"))
 
 
 def unexpected(params: Params) -> list[str]:

@@ -6,9 +6,9 @@ unsaid has a level (``reconstruction`` in params.yaml), whatever else params.yam
 
 import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import pandas as pd
@@ -17,7 +17,7 @@ from pipeline.params import OpenPoint, Params
 from pipeline.paths import PAPER
 from pipeline.plain import ParamsError
 from pipeline.runs import Run
-from pipeline.suites import FAMILIES, MNIST_STREAM, ablations, sensitivity, table1
+from pipeline.suites import FAMILIES, MNIST_STREAM, ablations, cifar10, sensitivity, table1
 
 BENCHMARKS = ("permuted_mnist", "rotated_mnist", "split_mnist")  # of Table 1
 DEPTH = 2  # of the networks that are screened, and of the choosing half
@@ -114,9 +114,10 @@ def screened(params: Params, configuration: Configuration, benchmark: str) -> li
 
 
 def open_runs(params: Params, name: str, point: OpenPoint) -> list[Run]:
-    """A row of the ablations or of the sensitivity study, on Permuted MNIST, under other settings."""
+    """A row of the ablations or of the sensitivity study, on Permuted MNIST, or of CIFAR-10, under other settings."""
     applied = changed(params, name, {"seeds": list(params.reconstruction.seeds), **point.changes})
-    suite = sensitivity(applied) if point.table == "sensitivity" else ablations(applied, MNIST_STREAM)
-    if not (found := [run for run in suite if run.method == point.row]):
+    suites: dict[str, Callable[[Params], list[Run]]] = {"sensitivity": sensitivity, "cifar10": cifar10}
+    suites["ablations"] = partial(ablations, benchmark=MNIST_STREAM)
+    if not (found := [run for run in suites[point.table](applied) if run.method == point.row]):
         raise ParamsError(f"{name!r} of `reconstruction.open_points` asks for {point.row!r}, which {point.table} lacks")
     return found

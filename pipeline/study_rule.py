@@ -71,10 +71,13 @@ def promoted(params: Params, results: pd.DataFrame, paper: pd.DataFrame) -> list
 
 
 def finalists(params: Params, results: pd.DataFrame, paper: pd.DataFrame) -> list[Configuration]:
-    """The base, and the nearest others over the whole choosing half."""
-    design = known(params)
-    near = [name for name in ranking(results, paper, list(dict.fromkeys(paper["benchmark"]))).index if name != BASE]
-    return [design[BASE], *(design[name] for name in near[: params.reconstruction.finalists])]
+    """The base, and the nearest others over the whole choosing half; one of those that are the same there."""
+    design, benchmarks = known(params), list(dict.fromkeys(paper["benchmark"]))
+    found: dict[frozenset[str], Configuration] = {}
+    for name in (BASE, *ranking(results, paper, benchmarks).index):
+        runs = [run for benchmark in benchmarks for run in screened(params, design[name], benchmark)]
+        found.setdefault(frozenset(run.key for run in runs if run.settings.growth.trigger == "none"), design[name])
+    return list(found.values())[: 1 + params.reconstruction.finalists]
 
 
 def jackknife(without: Sequence[float]) -> float:

@@ -80,7 +80,7 @@ def seeds_alone(params: Params, paper: pd.DataFrame) -> pd.DataFrame:
 
 def open_points(params: Params) -> pd.DataFrame:
     """One row per open point: ours, the paper's, and the distances of accuracy and parameters."""
-    results = read([OPEN_POINTS])
+    results = read(OPEN_POINTS)
     results["row"] = results["method"]
     rows = []
     for name, point in params.reconstruction.open_points.items():
@@ -118,7 +118,7 @@ def build(params: Params) -> dict[Path, str]:
         TABLES / f"{name}.csv": frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
         for name, frame in frames.items()
     }
-    machines = machines_of(*(f"reconstruction-{part}" for part in (*SCREENED, *FINALISTS, OPEN_POINTS)))
+    machines = machines_of(*(f"reconstruction-{part}" for part in (*SCREENED, *FINALISTS, *OPEN_POINTS)))
     text = to_markdown(params, table, moves(params, table), alone, points, machines)
     return {**files, TABLES / "reconstruction.md": text}
 

@@ -152,7 +152,13 @@ def to_markdown(
         *("", "## Finalists: all of Table 1, all seeds", *finalist_lines(final)),
         *("", f"## One choice at a time: {few}", *screen_lines(single, cells)),
         *("", f"## {near}: {few}", *screen_lines(nearest, cells)),
-        *("", f"## Open points on Permuted MNIST: {few}", *point_lines(points), "", "The paper's in brackets."),
+        *(
+            "",
+            f"## Open points on Permuted MNIST and Split CIFAR-10: {few}",
+            *point_lines(points),
+            "",
+            "The paper's in brackets.",
+        ),
         *("", "## For people who write papers", *advice_lines(params, table, moves)),
         *("", provenance_line(machines)),
     ]

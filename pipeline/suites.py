@@ -100,12 +100,13 @@ def cifar10(params: Params) -> list[Run]:
 
 
 def cifar10_sizes(params: Params) -> list[Run]:
-    """Static heads at other image sizes, by which the size was chosen; each size counts as a benchmark."""
+    """Heads at other image sizes, each of which counts as a benchmark; the static ones chose the size."""
     chosen = params.cifar10
+    names = (*chosen.compared_heads, "NORACL")
     return [
         replace(run, benchmark=f"size_{size}")
         for size in params.features.compared
-        for run in heads(params, "cifar10_sizes", chosen.compared_heads, [chosen.compared_seed], read_manifest(size))
+        for run in heads(params, "cifar10_sizes", names, [chosen.compared_seed], read_manifest(size))
     ]
 
 
