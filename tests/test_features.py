@@ -48,6 +48,7 @@ def room(tmp_path, monkeypatch):
     monkeypatch.setattr(features, "side_by_side", pool)
     monkeypatch.setattr(cifar10, "CHUNK", 20)
     features.encoder.cache_clear()
+    features.folded.cache_clear()
     return tmp_path
 
 
@@ -99,8 +100,9 @@ def random_weights(tmp_path_factory):
     return path
 
 
-def test_the_encoder_is_frozen(random_weights):
-    model = features.encoder(random_weights)
+@pytest.mark.parametrize("form", [features.encoder, features.folded])
+def test_the_encoder_is_frozen(random_weights, form):
+    model = form(random_weights)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     found = features.encode(model, noise(3), manifest())
     assert found.shape == (3, 512)
@@ -110,8 +112,9 @@ def test_the_encoder_is_frozen(random_weights):
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
-def test_the_batch_does_not_matter(random_weights, monkeypatch):
-    model, x = features.encoder(random_weights), noise(7)
+@pytest.mark.parametrize("form", [features.encoder, features.folded])
+def test_the_batch_does_not_matter(random_weights, monkeypatch, form):
+    model, x = form(random_weights), noise(7)
     together = features.encode(model, x, manifest())
     for batch in (1, 3):
         monkeypatch.setattr(features, "BATCH", batch)
@@ -127,9 +130,10 @@ def test_features_are_what_torchvision_has_before_its_classifier(random_weights)
     model.eval().fc.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[0]))
     enlarged = tv.transforms.functional.resize(x.view(-1, 3, 32, 32) / 255, [40, 40], antialias=False)
     model(tv.transforms.functional.normalize(enlarged, PARAMS.features.mean, PARAMS.features.deviation))
-    ours = features.encode(features.encoder(random_weights), x, manifest())
-    torch.testing.assert_close(ours, seen[0].detach(), atol=1e-4, rtol=1e-4)
-    assert ours.std(0).mean() > 1e-3, "images differ"
+    for form in (features.encoder, features.folded):
+        ours = features.encode(form(random_weights), x, manifest())
+        torch.testing.assert_close(ours, seen[0].detach(), atol=1e-4, rtol=1e-4)
+        assert ours.std(0).mean() > 1e-3, "images differ"
 
 
 def test_halved_weights_are_computed_with_in_full(tmp_path):
