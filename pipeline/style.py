@@ -41,6 +41,7 @@ LOOKS: dict[str, Look] = {
     **_STATIC,
     "32×32": _STATIC["medium"],
     "64×64": _STATIC["large"],
+    "head": {"color": BLUE, "marker": "D", "linestyle": "--"},
     "75×32": {"color": ORANGE, "marker": "D", "linestyle": (0, (5, 1, 1, 1, 1, 1))},
     "gradient descent": {"color": GREY, "marker": "x", "linestyle": ":"},
     "EWC": _STATIC["medium"],
@@ -52,6 +53,7 @@ LOOKS: dict[str, Look] = {
     "permuted_mnist": {"color": BLACK, "marker": "o", "linestyle": "-"},
     "rotated_mnist": {"color": PURPLE, "marker": "s", "linestyle": "--"},
     "split_mnist": {"color": ORANGE, "marker": "^", "linestyle": ":"},
+    "split_cifar10": {"color": SKY, "marker": "D", "linestyle": "-."},
     "the paper's": {"color": BLACK, "marker": "D", "linestyle": ":", "markerfacecolor": "white"},
 }
 _OTHERS: list[Look] = [

@@ -168,7 +168,11 @@ def test_the_drawing_of_a_network_has_a_dot_a_neuron():
 
 
 @pytest.mark.parametrize(
-    "together", [("NORACL", "small", "medium", "large"), ("NORACL", "32×32", "75×32", "64×64"), ("layer 1", "layer 2")]
+    "together",
+    [
+        *(("NORACL", "small", "medium", "large"), ("NORACL", "32×32", "75×32", "64×64"), ("layer 1", "layer 2")),
+        ("permuted_mnist", "rotated_mnist", "split_mnist", "split_cifar10"),
+    ],
 )
 def test_methods_can_be_told_apart_without_colour(together):
     looks = [style.look(method) for method in together]
