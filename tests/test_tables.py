@@ -121,6 +121,29 @@ def test_table_1_is_complete():
     assert main[["accuracy", "accuracy_first", "accuracy_newest", "locked_1"]].max().max() <= 1.0
 
 
+def test_table_2_is_complete():
+    """Six heads, five seeds, parameter counts of a head without biases on 512 features."""
+    table = pd.read_csv("reports/tables/cifar10.csv").set_index("row")
+    heads = {"128×128": (128, 128), "256×256": (256, 256), "512×512": (512, 512), "1024×1024": (1024, 1024)}
+    heads["172×134"] = (172, 134)
+    assert set(table.index) == {*heads, "NORACL"}
+    assert set(table["seeds"]) == {5}
+    for name, (first, second) in heads.items():
+        assert table.loc[name, "params_mean"] == 512 * first + first * second + second * 2
+    assert not table[["acc_mean", "acc_sd", "paper_acc", "verdict"]].isna().any().any()
+    assert "ResNet18 weights" in Path("reports/tables/cifar10.md").read_text()
+
+
+def test_the_image_size_follows_from_the_static_heads():
+    """The size whose mean over the compared heads is nearest to the paper's, as the notes say."""
+    params, sizes = load(), pd.read_csv("reports/tables/cifar10_sizes.csv")
+    paper = pd.read_csv("reports/paper/cifar10.csv").set_index("row")["acc"]
+    heads = list(params.cifar10.compared_heads)
+    means = sizes[sizes["row"].isin(heads)].groupby("benchmark")["acc_mean"].mean()
+    assert set(means.index) == {f"size_{size}" for size in params.features.compared}
+    assert (means - paper[heads].mean()).abs().idxmin() == f"size_{params.features.size}"
+
+
 def test_a_cell_with_an_infeasible_run_has_no_mean():
     frame = results([0.8, 0.9], [10, 20])
     infeasible = {"row": "2L NORACL", "benchmark": "b", "seed": 2, "task": 0}
