@@ -107,6 +107,19 @@ def test_initialisation():
     assert CELLS["ablations", "split_mnist", "init null-space"]["accuracy"].notna().all()
 
 
+def test_split_cifar10():
+    table = pd.read_csv("reports/tables/cifar10.csv").set_index("row")
+    static = table.drop("NORACL")
+    assert (table["acc_mean"] < table["paper_acc"]).all()
+    assert static.loc[["512×512", "1024×1024"], "acc_mean"].max() < static.loc["128×128", "acc_mean"]
+    assert table.loc["NORACL", "params_mean"] > 1.5 * table.loc["NORACL", "paper_params"]
+    assert table.loc["NORACL", "acc_mean"] < static["acc_mean"].max()
+    assert "holds" not in set(verdicts()[["cifar-control", "cifar-512", "cifar-1024"]])
+    sizes = pd.read_csv("reports/tables/cifar10_sizes.csv").set_index(["row", "benchmark"])["params_mean"]["NORACL"]
+    assert sizes.idxmax() == f"size_{load().features.size}"
+    assert sizes.min() == table.loc["128×128", "params_mean"], "not at all"
+
+
 def test_theory():
     found = verdicts()
     assert set(found[["theorem-1-old", "corollary-1-new"]]) == {"holds"}
