@@ -6,7 +6,7 @@ import pytest
 
 from pipeline import tables
 from pipeline.params import load
-from pipeline.suites import stress_names, suites
+from pipeline.suites import ON_FEATURES, runs_of_suite, stress_names, suites
 from pipeline.tables import (
     compare,
     counts,
@@ -183,21 +183,23 @@ def test_the_short_stream_is_the_beginning_of_the_long_one():
 def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     """The full model of the ablations and the default of the sensitivity study are runs of Table 1."""
     params = load()
-    for suite, runs in suites(params).items():
-        frame = pd.DataFrame({"total": [7200.0] * len(runs)})
+    for suite in (*suites(params), *ON_FEATURES):
+        frame = pd.DataFrame({"total": [7200.0] * len(runs_of_suite(params, suite))})
         if suite.startswith("stress"):
             frame["cpu"] = 3600.0
         frame.to_csv(tmp_path / f"{suite}.csv")
     monkeypatch.setattr(tables, "TIMING", tmp_path)
     found = seconds_by_table(params)
     assert {name: len(seconds) for name, (seconds, _) in found.items()} == {
-        **{"main": 120, "stress tests": 20, "ablations": 150, "sensitivity": 45}
+        **{"main": 120, "cifar10": 30, "cifar10_sizes": 8, "stress tests": 20, "ablations": 150, "sensitivity": 45}
     }
     assert found["stress tests"] == ([3600.0] * 20, True)
     text = timing_markdown(params)
     assert "| stress tests | 20 | 20.00 h | 10.00 h | 1.25 h |" in text
-    assert "| all | 335 | **650.00 h** | **325.00 h** | **40.62 h** |" in text
-    assert "wall-clock beside other work, so too long, for main, ablations, sensitivity." in text
+    assert "| all | 373 | **726.00 h** | **363.00 h** | **46.38 h** |" in text
+    assert (
+        "wall-clock beside other work, so too long, for main, cifar10, cifar10_sizes, ablations, sensitivity." in text
+    )
 
 
 def test_overtaking_is_for_good():
