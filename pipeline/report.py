@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from pipeline.claims import LEGEND, MARKS, MISSING, overall
 from pipeline.files import write_text
-from pipeline.names import TITLES
+from pipeline.names import title
 from pipeline.params import Params, load_or_exit
 from pipeline.paths import CLAIMS, DIFFERENCES, FIGURES, PAGE, RECONSTRUCTION, REGISTRY, RESULTS, TABLES, TIMING
 from pipeline.tables import EXTRA_HEADS, SAME_IN_THE_PAPER, counts, number, suites_of_tables
@@ -83,8 +83,9 @@ def whisker(part: dict[str, Any]) -> dict[str, float] | None:
 
 def claims() -> list[dict[str, Any]]:
     """Every claim with its parts."""
-    table = pd.read_csv(CLAIMS)
-    table[["reason", "paper_in_range"]] = table[["reason", "paper_in_range"]].fillna("")
+    words = ["reason", "paper_in_range"]
+    table = pd.read_csv(CLAIMS, dtype=dict.fromkeys(words, str))
+    table[words] = table[words].fillna("")
     table[["range", "why"]] = table["threshold"].str.split(": ", n=1, expand=True)
     verdicts = overall(table)
     found = []
@@ -126,13 +127,13 @@ def table_of(name: str) -> dict[str, Any]:
             cells += [cell_of(found[0], "params"), cell_of(found[0], "acc")] if found else [None, None]
         extras = [None if pd.isna(found[0][column]) else int(found[0][column]) for column in extra]
         rows.append({"name": row, "cells": cells, "extras": extras})
-    title, paper, stage = head(name)
+    heading, paper, stage = head(name)
     return {
         "name": name,
-        "title": title,
+        "title": heading,
         "paper": paper,
         "command": f"dvc repro {stage} tables",
-        "benchmarks": [TITLES.get(benchmark, benchmark) for benchmark in benchmarks],
+        "benchmarks": [title(benchmark) for benchmark in benchmarks],
         "extra": list(extra.values()),
         "rows": rows,
         "seeds": ", ".join(str(n) for n in sorted(set(frame["seeds"]))),
@@ -161,10 +162,12 @@ def cell_of(cell: dict[str, Any], quantity: str) -> dict[str, Any]:
 def other_tables(parts: dict[str, str]) -> list[dict[str, Any]]:
     """Tables of another shape, as their stages write them for people; those that have been computed."""
     found = []
-    for name, (title, paper, stage) in OTHER.items():
+    for name, (heading, paper, stage) in OTHER.items():
         if (path := TABLES / f"{name}.md").exists():
             body = markdown(path.read_text(), parts)
-            found.append({"name": name, "title": title, "paper": paper, "command": f"dvc repro {stage}", "body": body})
+            found.append(
+                {"name": name, "title": heading, "paper": paper, "command": f"dvc repro {stage}", "body": body}
+            )
     return found
 
 

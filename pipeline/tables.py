@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.files import write_text
-from pipeline.names import TITLES
+from pipeline.names import title
 from pipeline.params import Params, Stress, Tolerances, load_or_exit
 from pipeline.paths import METRICS, PAPER, PLOTS, README, RESULTS, TABLES, TIMING
 from pipeline.suites import ON_FEATURES, runs_of_suite, stress_names, table1_names
@@ -130,13 +130,13 @@ def _cell(cell: dict[str, object], ours: str, thousands: bool) -> str:
     theirs = number(cell[f"paper_{ours}"], cell[f"paper_{ours}_sd"], thousands)  # type: ignore[arg-type]
     mark = MARKS[str(cell["params_verdict" if thousands else "verdict"])]
     star = "\\*" if cell["selected_on"] == "yes" else ""
-    return f"{mine}{star} {mark} ({theirs})".replace("  ", " ")
+    return mine + star if theirs == "–" else f"{mine}{star} {mark} ({theirs})"
 
 
 def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], extra: dict[str, str] | None = None) -> str:
     """The table for people, a row a method, benchmarks side by side; ``extra`` names further columns."""
     benchmarks = list(dict.fromkeys(table["benchmark"]))
-    heads = [f"{TITLES.get(b, b)}: {what}" for b in benchmarks for what in ("params", "accuracy %")]
+    heads = [f"{title(b)}: {what}" for b in benchmarks for what in ("params", "accuracy %")]
     heads += (extra or {}).values()
     lines = [f"| | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
     for row in dict.fromkeys(table["row"]):
@@ -148,9 +148,11 @@ def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], extra: dict
             value = found[0][name]
             parts.append("" if pd.isna(value) else f"{value:.0f}")
         lines.append(f"| {row} | {' | '.join(parts)} |")
-    seeds = ", ".join(str(n) for n in sorted(set(table["seeds"] + table["infeasible"])))
-    note = f"{LEGEND} {CHOSEN} " if "yes" in set(table["selected_on"]) else f"{LEGEND} "
-    lines += ["", f"{note}Mean ± deviation over {seeds} seeds. {provenance_line(machines)}"]
+    seeds = sorted(set(table["seeds"] + table["infeasible"]))
+    note = [LEGEND] if table[["paper_acc", "paper_params"]].notna().any(axis=None) else []
+    note += [CHOSEN] if "yes" in set(table["selected_on"]) else []
+    note.append("One seed." if seeds == [1] else f"Mean ± deviation over {', '.join(map(str, seeds))} seeds.")
+    lines += ["", " ".join([*note, provenance_line(machines)])]
     return "\n".join(lines) + "\n"
 
 

@@ -78,6 +78,17 @@ def test_a_cell_is_mean_and_deviation_over_seeds_after_the_last_task():
     text = to_markdown(table, [{"cpu": "c", "instructions": "i", "torch": "t", "python": "p"}])
     assert "| 2L NORACL | 2.0k ▲ (1.0k) | 50.0 ▼ (80.0 ± 1.0) |" in text
     assert "Computed on c (i), torch t, Python p." in text
+    assert "the paper's in brackets" in text
+
+
+def test_where_the_paper_has_no_numbers_nothing_is_said_of_it():
+    paper = pd.DataFrame(columns=["row", "benchmark", "params", "params_sd", "acc", "acc_sd"])
+    sizes = results([0.5], [2000]).assign(benchmark="size_64")
+    table = compare(sizes, paper, paper[["row", "benchmark"]], LIMITS)
+    text = to_markdown(table, [{"cpu": "c", "instructions": "i", "torch": "t", "python": "p"}])
+    assert text.startswith("| | 64×64 pixels: params | 64×64 pixels: accuracy % |")
+    assert "| 2L NORACL | 2.0k | 50.0 |" in text
+    assert text.endswith("\n\nOne seed. Computed on c (i), torch t, Python p.\n")
 
 
 def test_readme_blocks_are_replaced_and_the_rest_is_kept(tmp_path):
