@@ -10,7 +10,7 @@ from pipeline.files import write_text
 from pipeline.params import Params, load_or_exit
 from pipeline.paths import PAPER, TABLES
 from pipeline.study import FINALISTS, OPEN_POINTS, SCREENED, read
-from pipeline.study_design import BASE, DEPTH, Configuration, paper_table
+from pipeline.study_design import BASE, DEPTH, Configuration, factorial, paper_table
 from pipeline.study_rule import distance, distances, equals, finalists, jackknife
 from pipeline.study_text import HALVES, to_markdown
 from pipeline.tables import machines_of
@@ -40,11 +40,13 @@ def summary(results: pd.DataFrame, paper: pd.DataFrame) -> pd.DataFrame:
     for half, part in halves(cells).items():
         spread = [jackknife([rest.loc[name, f"distance_{half}"] for rest in without]) for name in table.index]
         table[f"error_{half}"], table[f"cells_{half}"] = spread, part.groupby("configuration", sort=False).size()
+    columns = {}
     for (benchmark, row), cell in results.groupby(["benchmark", "row"], sort=False):
-        means = cell.groupby("configuration", sort=False)[["accuracy", "params"]].mean(skipna=False)
-        table[f"{benchmark} {row} accuracy"] = 100 * means["accuracy"]
-        table[f"{benchmark} {row} params"] = means["params"]
-    return table
+        found = cell.groupby("configuration", sort=False)[["accuracy", "params"]]
+        for name, numbers in (("", found.mean(skipna=False)), (" deviation", found.std(skipna=False))):
+            columns[f"{benchmark} {row} accuracy{name}"] = 100 * numbers["accuracy"]
+            columns[f"{benchmark} {row} params{name}"] = numbers["params"]
+    return table.join(pd.DataFrame(columns))
 
 
 def configurations(params: Params, paper: pd.DataFrame) -> pd.DataFrame:
@@ -109,17 +111,41 @@ def moves(params: Params, table: pd.DataFrame) -> pd.DataFrame:
     return frame.sort_values("moves", ascending=False, kind="stable", ignore_index=True)
 
 
+def effects(params: Params, table: pd.DataFrame) -> pd.DataFrame:
+    """A row a level of the factorial: the mean over its combinations, and its choice's share of their variance.
+
+    The design is balanced, so that a choice's share is the variance of its levels' means over that of all combinations;
+    what is left of 1 are interactions and seeds. Combinations that diverged count in neither.
+    """
+    design = params.reconstruction.factorial
+    crossed = factorial(params)
+    ours = [column for column in table if column.startswith(f"{design.benchmark} {DEPTH}L")]
+    varied = [column for column in ours if column.endswith(("accuracy", "NORACL params"))]
+    columns = [*varied, f"distance_choosing {design.benchmark}"]
+    screened = table[table["part"] == "screen"].set_index("configuration")
+    cells = screened.loc[[one.name for one in crossed], columns].reset_index(drop=True)
+    rows = []
+    for choice, levels in design.levels.items():
+        means = cells.groupby([dict(one.levels)[choice] for one in crossed], sort=False).mean()
+        shares = means.var(ddof=0) / cells.var(ddof=0)
+        for level in levels:
+            row: dict[str, object] = {"choice": choice, "level": level, "combinations": len(cells) // len(levels)}
+            rows.append(row | means.loc[level].to_dict() | {f"share of {c}": share for c, share in shares.items()})
+    return pd.DataFrame(rows)
+
+
 def build(params: Params) -> dict[Path, str]:
     """The files of the stage, by path."""
     paper = paper_table()
     table, alone, points = configurations(params, paper), seeds_alone(params, paper), open_points(params)
-    frames = {"reconstruction": table, "reconstruction-seeds": alone, "reconstruction-open": points}
+    main = effects(params, table)
+    frames = {"": table, "-effects": main, "-seeds": alone, "-open": points}
     files = {
-        TABLES / f"{name}.csv": frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+        TABLES / f"reconstruction{name}.csv": frame.to_csv(index=False, lineterminator="\n", float_format="%.6g")
         for name, frame in frames.items()
     }
     machines = machines_of(*(f"reconstruction-{part}" for part in (*SCREENED, *FINALISTS, *OPEN_POINTS)))
-    text = to_markdown(params, table, moves(params, table), alone, points, machines)
+    text = to_markdown(params, paper, table, moves(params, table), main, alone, points, machines)
     return {**files, TABLES / "reconstruction.md": text}
 
 

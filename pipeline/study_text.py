@@ -1,6 +1,7 @@
 """The reconstruction study for people: what was chosen, how near everything came, and what papers should say."""
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from pipeline.names import TITLES
 from pipeline.params import Params
 from pipeline.paths import SENTENCES
 from pipeline.study_design import known, one_at_a_time
-from pipeline.tables import provenance_line
+from pipeline.tables import number, provenance_line
 
 HALVES = ("choosing", "held_back")
 SHOWN = 12  # configurations, of those nearest on the factorial's benchmark
@@ -21,6 +22,10 @@ LEGEND = (
     "standard errors of that difference, with the paper's deviations for both: about 1 if nothing but seeds differed. "
     "± is what seeds do to it, one left out at a time. Distances over different numbers of seeds do not compare: the "
     "same difference is more standard errors with more seeds."
+)
+EFFECTS = (
+    "Means over all combinations with a level, then the share of their variance that each choice explains alone; the "
+    "rest are interactions and seeds."
 )
 
 
@@ -87,6 +92,22 @@ def finalist_lines(final: pd.DataFrame) -> list[str]:
     )
 
 
+def cell_lines(final: pd.DataFrame, paper: pd.DataFrame) -> list[str]:
+    """Table 1 under each finalist, with deviations over seeds, which do not choose."""
+    finalists = final.to_dict("records")
+    lines = []
+    for cell in paper.to_dict("records"):
+        place, row = cell["benchmark"], cell["row"]
+        if f"{place} {row} accuracy" not in final:
+            continue
+        for quantity, theirs in (("accuracy", "acc"), *([("params", "params")] if "NORACL" in row else [])):
+            column, thousands = f"{place} {row} {quantity}", quantity == "params"
+            ours = [number(one[column], one[f"{column} deviation"], thousands) for one in finalists]
+            shown = number(cell[theirs], cell[f"{theirs}_sd"], thousands)
+            lines.append([f"{TITLES[place]}, {row}, {'params' if thousands else 'accuracy %'}", shown, *ours])
+    return grid(["", "the paper", *final["configuration"]], lines)
+
+
 def screen_lines(rows: pd.DataFrame, cells: int) -> list[str]:
     """Configurations as they were screened; a half stands where it is whole, that is, has so many choosing cells."""
     places = {c: TITLES[c.removeprefix("distance_choosing ")] for c in rows if c.startswith("distance_choosing ")}
@@ -96,6 +117,19 @@ def screen_lines(rows: pd.DataFrame, cells: int) -> list[str]:
         whole = [reached(row, half) if row["cells_choosing"] == cells else "–" for half in HALVES]
         lines.append([row["configuration"], *whole, *("–" if pd.isna(row[p]) else f"{row[p]:.1f}" for p in places)])
     return grid(heads, lines)
+
+
+def effect_lines(effects: pd.DataFrame) -> list[str]:
+    """The factorial: means over all combinations with a level, and what each choice explains of their variance."""
+    columns = [column.removeprefix("share of ") for column in effects if column.startswith("share of ")]
+    heads = ["distance" if "distance" in c else re.sub(r"^\w+ \dL ", "", c).replace(" accuracy", " %") for c in columns]
+    rows = []
+    for level in effects.to_dict("records"):
+        numbers = (f"{level[c] / 1000:.1f}k" if c.endswith("params") else f"{level[c]:.1f}" for c in columns)
+        rows.append([f"{level['choice']}: {level['level']}", *numbers])
+    for choice in effects.drop_duplicates("choice").to_dict("records"):
+        rows.append([f"*share of {choice['choice']}*", *(f"{100 * choice[f'share of {c}']:.0f} %" for c in columns)])
+    return grid(["", *heads], rows)
 
 
 def point_lines(points: pd.DataFrame) -> list[str]:
@@ -132,13 +166,15 @@ def advice_lines(params: Params, table: pd.DataFrame, moves: pd.DataFrame) -> li
 
 def to_markdown(
     params: Params,
+    paper: pd.DataFrame,
     table: pd.DataFrame,
     moves: pd.DataFrame,
+    effects: pd.DataFrame,
     alone: pd.DataFrame,
     points: pd.DataFrame,
     machines: list[dict[str, str]],
 ) -> str:
-    """The choice, finalists, all single changes, the nearest on the factorial's benchmark, open points, advice."""
+    """The choice, finalists, single changes, the factorial and the nearest on its benchmark, open points, advice."""
     screened, final = table[table["part"] == "screen"], table[table["part"] == "finalist"]
     small, cells = params.reconstruction.factorial.benchmark, screened["cells_choosing"].max()
     single = screened[screened["configuration"].isin([one.name for one in one_at_a_time(params)])]
@@ -149,8 +185,9 @@ def to_markdown(
         "",
         *choice_lines(final, alone),
         *diverged_lines(table),
-        *("", "## Finalists: all of Table 1, all seeds", *finalist_lines(final)),
+        *("", "## Finalists: all of Table 1, all seeds", *finalist_lines(final), "", *cell_lines(final, paper)),
         *("", f"## One choice at a time: {few}", *screen_lines(single, cells)),
+        *("", f"## The factorial on {TITLES[small]}: {few}", "", EFFECTS, "", *effect_lines(effects)),
         *("", f"## {near}: {few}", *screen_lines(nearest, cells)),
         *(
             "",

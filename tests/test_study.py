@@ -26,9 +26,10 @@ from pipeline.study_design import (
     open_runs,
     paper_table,
     screened,
+    stated,
 )
 from pipeline.study_rule import distance, distances, equals, finalists, jackknife, promoted, ranking
-from tests.test_params import changed, parse
+from tests.test_params import DATA, changed, parse
 
 PARAMS = load()
 MACHINE = {"cpu": "c", "instructions": "i", "torch": "t", "python": "p"}
@@ -58,7 +59,7 @@ def test_configurations_are_named_by_what_they_change():
     assert (both.name, both.departures) == ("inputs: raw, weights: he", 2)
     applied = both.applied(PARAMS, [7])
     assert (applied.inputs.mean, applied.network.init, applied.seeds) == (0.0, "he", (7,))
-    assert applied.fisher == PARAMS.fisher
+    assert applied.fisher == Configuration.of(PARAMS).applied(PARAMS, [7]).fisher
 
 
 def test_the_base_is_what_params_yaml_does():
@@ -75,6 +76,31 @@ def test_what_the_paper_states_and_what_is_varied_is_not_read_from_params_yaml()
     for benchmark in BENCHMARKS:
         keys = [[run.key for run in screened(p, configuration, benchmark)] for p in (PARAMS, PARAMS.changed(others))]
         assert keys[0] == keys[1]
+
+
+def leaves(section, name):
+    """Every value under a section of params.yaml, by key."""
+    if not isinstance(section, dict):
+        return {name}
+    return {leaf for key, value in section.items() for leaf in leaves(value, f"{name}.{key}")}
+
+
+@pytest.mark.parametrize("benchmark", ["rotated_mnist", "split_mnist"])
+@pytest.mark.parametrize("stage", ["screen"])
+def test_stages_track_what_decides_a_run_and_nothing_that_the_study_sets_itself(stage, benchmark):
+    """Or a change would go unnoticed, or adopting what was chosen would make the study stale."""
+    entry = yaml.safe_load(Path("dvc.yaml").read_text())["stages"][stage]
+    item = entry["foreach"][benchmark]
+    tracked = [key.replace("${key}", benchmark) for key in entry["do"]["params"]]
+    tracked = [key.replace("${item[0]}", item[0]).replace("${item[1]}", item[1]) for key in tracked]
+    ours = {key for levels in PARAMS.reconstruction.choices.values() for level in levels.values() for key in level}
+    ours |= set(stated())
+    sections = ["inputs", "network", "optimisation", "fisher", "ewc", "static", "noracl", "data"]
+    read = {leaf for section in sections for leaf in leaves(DATA[section], section)} - {"data.mirrors"}
+    read |= leaves(DATA["benchmarks"][benchmark], f"benchmarks.{benchmark}")
+    seen = {leaf for leaf in read for key in tracked if leaf == key or leaf.startswith(f"{key}.")}
+    assert read - seen - ours == set()
+    assert seen & ours == set()
 
 
 def last(levels):
@@ -356,6 +382,41 @@ def test_the_tables_distances_by_a_slow_formula(finished, part, names, name):
     column = f"{first['benchmark']} {first['layers']}L small accuracy"
     alike = [float(r["accuracy"]) for r in runs if all(r[k] == first[k] for k in ("benchmark", "method", "layers"))]
     assert shown[column] == pytest.approx(100 * statistics.mean(alike), rel=1e-5)
+
+
+def test_effects_of_the_factorial_by_hand(finished):
+    folder, _ = finished
+    effects = table("reconstruction-effects.csv").set_index(["choice", "level"])
+    levels = PARAMS.reconstruction.factorial.levels
+    assert list(effects.index) == [(choice, level) for choice in levels for level in levels[choice]]
+    combinations = factorial(PARAMS)
+    runs = [row for part in study.FACTORIAL for row in runs_by_hand(folder, part) if row["method"] == "small"]
+    of = {
+        one.name: statistics.mean(100 * float(r["accuracy"]) for r in runs if r["configuration"] == one.name)
+        for one in combinations
+    }
+    means = {}
+    for level in levels["inputs"]:
+        means[level] = statistics.mean(of[one.name] for one in combinations if dict(one.levels)["inputs"] == level)
+        assert effects.loc[("inputs", level), "split_mnist 2L small accuracy"] == pytest.approx(means[level], rel=1e-5)
+    share = statistics.pvariance(means.values()) / statistics.pvariance(of.values())
+    assert effects.loc[("inputs", "raw"), "share of split_mnist 2L small accuracy"] == pytest.approx(share, rel=1e-4)
+    shares = effects.groupby("choice").first().filter(like="share of split_mnist 2L small accuracy").sum().item()
+    assert shares == pytest.approx(1, rel=1e-4), "this world is additive"
+    assert f"| *share of inputs* | {100 * share:.0f} % |" in table("reconstruction.md")
+
+
+def test_finalists_are_shown_beside_the_paper_cell_by_cell(finished):
+    folder, _ = finished
+    runs = [r for r in runs_by_hand(folder, "finalists-rotated_mnist") if r["method"] == "large" and r["layers"] == "2"]
+    cells = []
+    for name in table().query("part == 'finalist'")["configuration"]:
+        found = [100 * float(run["accuracy"]) for run in runs if run["configuration"] == name]
+        cells.append(f"{statistics.mean(found):.1f} ± {statistics.stdev(found):.1f}")
+    assert f"| Rotated MNIST, 2L large, accuracy % | 75.2 ± 0.8 | {' | '.join(cells)} |" in table("reconstruction.md")
+    assert "| Binary Split MNIST, 1L NORACL, params | 23.8k ± 2.2 | 40.0k | 40.0k | 40.0k |" in table(
+        "reconstruction.md"
+    )
 
 
 def test_what_seeds_alone_do(finished):
