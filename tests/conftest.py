@@ -30,6 +30,25 @@ TINY = {
     },
     "ablations": {"init": ["null-space"], "trigger": ["fixed"]},
     "sensitivity": {"gamma": [0.8], "percentile": [10.0], "epsilon": [0.01]},
+    "reconstruction": {
+        "seeds": [0],
+        "one_at_a_time": ["averages", "outputs"],
+        "factorial": {
+            "levels": {
+                "inputs": ["standardised", "raw"],
+                "fisher": ["per sample"],
+                "averages": ["both from the first"],
+                "weights": ["glorot"],
+                "digits": ["in order"],
+            }
+        },
+        "promoted": 2,
+        "finalists": 1,
+        "open_points": {
+            "p=10, He": {"table": "sensitivity", "row": "p=10", "changes": {"network.init": "he"}},
+            "He": {"table": "cifar10", "row": "NORACL", "changes": {"network.init": "he"}},
+        },
+    },
     "benchmarks": {
         "permuted_mnist": {"stream": {"tasks": 2}, "epochs_first": 1, "epochs_later": 2, "start": 4},
         "rotated_mnist": {"stream": {"angles": [0, 45]}, "epochs_first": 1, "epochs_later": 2, "start": 4},
@@ -47,7 +66,11 @@ torch.set_num_threads(1)
 
 def merge(into: dict, changes: dict) -> dict:
     for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict) and key not in ("widths", "weights"):
+        if (
+            isinstance(value, dict)
+            and isinstance(into.get(key), dict)
+            and key not in ("widths", "weights", "open_points")
+        ):
             merge(into[key], value)
         else:
             into[key] = value

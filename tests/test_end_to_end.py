@@ -20,6 +20,8 @@ GROWING = ABLATIONS | {"stress_noracl", "sensitivity", "cost", "theory", "transf
 HEADS = {"cifar10", "cifar10_sizes"}
 EXTRACTION = {"features@32", "features@40"}
 SUMMARIES = {"summaries@theory", "summaries@transfer"}
+SCREENS = {f"screen@{benchmark}" for benchmark in ("rotated_mnist", "split_mnist")}
+STUDY = SCREENS | {"factorial@1", "factorial@2"}
 FIGURES = {f"figure-{name}" for name in registry()}
 READERS = {*SUMMARIES, "tables", "claims", "report", "check"}
 ROTATED = {"train@rotated_mnist-static", "train@rotated_mnist-noracl", "ablations@rotated_mnist"}
@@ -36,7 +38,9 @@ def would_run(clone):
 
 
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
-    assert clone.first_run == {"download@mnist", *TRAIN, *EXTRACTION, *HEADS, *STRESS, *GROWING, *FIGURES, *READERS}
+    assert clone.first_run == {
+        *("download@mnist", *TRAIN, *EXTRACTION, *HEADS, *STRESS, *GROWING, *STUDY, *FIGURES, *READERS),
+    }
     assert UP_TO_DATE in clone.run("dvc", "repro")
     assert not clone.network_log.exists(), f"only downloads may reach the network: {clone.network_log.read_text()}"
 
@@ -78,10 +82,10 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy.change(stress={"short": 1})
     assert would_run(copy) == set(), "the short stream is the beginning of the long one"
     copy.change(static={"widths": {"small": 5}})
-    assert would_run(copy) == TRAIN - noracl_of(TRAIN)
+    assert would_run(copy) == TRAIN - noracl_of(TRAIN) | STUDY
     copy.run("git", "checkout", "params.yaml")
     copy.change(noracl={"gamma": 0.8})
-    assert would_run(copy) == noracl_of(TRAIN) | GROWING
+    assert would_run(copy) == noracl_of(TRAIN) | GROWING, "the study keeps to what the paper states"
     copy.run("git", "checkout", "params.yaml")
     copy.change(benchmarks={"rotated_mnist": {"strength": 10.0}}, compute={"workers": 2})
     assert would_run(copy) == ROTATED
@@ -98,7 +102,7 @@ def test_experiments_run_what_depends_on_a_change_and_show_what_it_did(clone, tm
     changes = ("benchmarks.rotated_mnist.strength=0.00001", "benchmarks.rotated_mnist.start=5")
     ran = copy.stages_run("dvc", "exp", "run", "-S", changes[0], "-S", changes[1], "-n", "try")
     figures = {f"figure-{name}" for name in ("fig2", "rotated", "pareto", "agreement")}
-    assert ran == ROTATED | figures | READERS - SUMMARIES
+    assert ran == ROTATED | {"screen@rotated_mnist"} | figures | READERS - SUMMARIES
     assert UP_TO_DATE in copy.run("dvc", "repro")
     written = yaml.safe_load((copy.folder / "params.yaml").read_text())["benchmarks"]["rotated_mnist"]
     assert written["strength"] == "1e-05", "text to PyYAML, a number to us"
