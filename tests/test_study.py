@@ -85,7 +85,7 @@ def leaves(section, name):
     return {leaf for key, value in section.items() for leaf in leaves(value, f"{name}.{key}")}
 
 
-@pytest.mark.parametrize("benchmark", ["rotated_mnist", "split_mnist"])
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
 @pytest.mark.parametrize("stage", ["screen"])
 def test_stages_track_what_decides_a_run_and_nothing_that_the_study_sets_itself(stage, benchmark):
     """Or a change would go unnoticed, or adopting what was chosen would make the study stale."""
