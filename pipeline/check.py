@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline import claims, report, tables, theory_table, transfer_table, verdicts
+from pipeline import claims, report, study, study_table, tables, theory_table, transfer_table, verdicts
 from pipeline.executor import RunFailed, run_all
 from pipeline.files import write_json
 from pipeline.params import Params, load_or_exit
@@ -23,6 +23,7 @@ from pipeline.train import result_rows
 #: The stages that make tables.
 TABLES_BY_STAGE = {
     "tables": tables.build,
+    "reconstruction": study_table.build,
     "summaries@theory": theory_table.build,
     "summaries@transfer": transfer_table.build,
 }
@@ -39,6 +40,11 @@ def diff(name: str, expected: str, found: str) -> list[str]:
 def tables_are_generated(params: Params) -> list[str]:
     """Every committed table is what the committed results give."""
     return [problem for stage, build in TABLES_BY_STAGE.items() for problem in differences(build(params), stage)]
+
+
+def study_is_as_designed(params: Params) -> list[str]:
+    """The reconstruction study ran what its design and its rule ask for, and nothing else."""
+    return study.unexpected(params)
 
 
 def claims_are_generated(params: Params) -> list[str]:
@@ -182,6 +188,7 @@ def far_apart(fresh: list[dict[str, str]], committed: list[dict[str, str]], para
 
 CHECKS: list[Callable[[Params], list[str]]] = [
     paper_agrees_with_itself,
+    study_is_as_designed,
     tables_are_generated,
     claims_are_generated,
     readme_is_generated,

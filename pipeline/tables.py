@@ -298,6 +298,10 @@ def seconds_by_table(params: Params) -> dict[str, tuple[list[float], bool]]:
                     lengths[run.key] = run.tasks
         if seconds:
             found[re.sub(r"(?<=^stress)\d+$", " tests", name)] = seconds, of_the_processor
+    study = [pd.read_csv(path) for path in sorted(TIMING.glob("reconstruction-*.csv"))]
+    if study:
+        spent = [float(value) for timing in study for value in seconds_of(timing)]
+        found["reconstruction"] = spent, all("cpu" in timing for timing in study)
     return found
 
 

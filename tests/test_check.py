@@ -64,6 +64,23 @@ def test_results_that_were_edited_after_the_summary_was_made(broken, table):
     assert any(f"reports/tables/{table}.csv" in line for line in check.tables_are_generated(load()))
 
 
+def test_a_study_that_ran_something_else_than_designed(broken):
+    path = broken / "reports/results/reconstruction-screen-split_mnist.csv"
+    edit(path, "outputs: two,split_mnist,NORACL", "outputs: six,split_mnist,NORACL")
+    problems = check.study_is_as_designed(load())
+    assert any("lacks 1 runs, such as outputs: two split_mnist NORACL 2 0" in problem for problem in problems)
+    assert any("has, unasked, 1 runs, such as outputs: six split_mnist" in problem for problem in problems)
+
+
+def test_a_study_whose_table_is_not_what_its_results_give(broken):
+    path = broken / "reports/tables/reconstruction.md"
+    edit(path, "configurations were run", "configurations were thought of")
+    assert any("thought of" in line for line in check.tables_are_generated(load()))
+    path.unlink()
+    wanted = "reports/tables/reconstruction.md is missing: run `dvc repro reconstruction`"
+    assert check.tables_are_generated(load()) == [wanted]
+
+
 def test_a_missing_table(broken):
     (broken / "reports/tables/main.md").unlink()
     assert check.tables_are_generated(load()) == ["reports/tables/main.md is missing: run `dvc repro tables`"]

@@ -20,10 +20,11 @@ GROWING = ABLATIONS | {"stress_noracl", "sensitivity", "cost", "theory", "transf
 HEADS = {"cifar10", "cifar10_sizes"}
 EXTRACTION = {"features@32", "features@40"}
 SUMMARIES = {"summaries@theory", "summaries@transfer"}
-SCREENS = {f"screen@{benchmark}" for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")}
-STUDY = SCREENS | {"factorial@1", "factorial@2"}
+FINALISTS = {f"finalists@{benchmark}" for benchmark in ("permuted_mnist", "rotated_mnist", "split_mnist")}
+SCREENS = {name.replace("finalists", "screen") for name in FINALISTS} | {"factorial@1", "factorial@2", "promoted"}
+STUDY = SCREENS | FINALISTS | {"open_points", "open_points_cifar10"}
 FIGURES = {f"figure-{name}" for name in registry()}
-READERS = {*SUMMARIES, "tables", "claims", "report", "check"}
+READERS = {*SUMMARIES, "reconstruction", "tables", "claims", "report", "check"}
 ROTATED = {"train@rotated_mnist-static", "train@rotated_mnist-noracl", "ablations@rotated_mnist"}
 UP_TO_DATE = "Data and pipelines are up to date."
 
@@ -76,13 +77,18 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     assert claims[claims["value"].isna()]["reason"].str.startswith("not computed: no results of ").any()
     assert "one seed gives no interval" in (clone.folder / "reports/index.html").read_text()
 
+    study = pd.read_csv(clone.folder / "reports/tables/reconstruction.csv").set_index(["part", "configuration"])
+    assert set(study.loc["screen"].index) >= {"base", "averages: τ from zero", "inputs: raw", "outputs: two"}
+    assert study.loc[("finalist", "base"), "decision"] == "chosen", "one seed decides nothing"
+    assert '<section id="study">' in (clone.folder / "reports/index.html").read_text()
+
     copy = clone.copy(tmp_path / "changed")
     copy.change(compute={"workers": 2})
     assert UP_TO_DATE in copy.run("dvc", "repro"), "where a number is computed must not invalidate it"
     copy.change(stress={"short": 1})
     assert would_run(copy) == set(), "the short stream is the beginning of the long one"
     copy.change(static={"widths": {"small": 5}})
-    assert would_run(copy) == TRAIN - noracl_of(TRAIN) | STUDY
+    assert would_run(copy) == TRAIN - noracl_of(TRAIN) | SCREENS | FINALISTS
     copy.run("git", "checkout", "params.yaml")
     copy.change(noracl={"gamma": 0.8})
     assert would_run(copy) == noracl_of(TRAIN) | GROWING, "the study keeps to what the paper states"
@@ -91,7 +97,7 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     assert would_run(copy) == ROTATED
     copy.run("git", "checkout", "params.yaml")
     copy.change(features={"size": 40})
-    assert would_run(copy) == {"cifar10"}, "the features are there"
+    assert would_run(copy) == {"cifar10", "open_points_cifar10"}, "the features are there"
     copy.run("git", "checkout", "params.yaml")
     copy.change(features={"mean": [0.5, 0.5, 0.5]})
     assert would_run(copy) >= EXTRACTION
@@ -101,8 +107,8 @@ def test_experiments_run_what_depends_on_a_change_and_show_what_it_did(clone, tm
     copy = clone.copy(tmp_path / "experiment")
     changes = ("benchmarks.rotated_mnist.strength=0.00001", "benchmarks.rotated_mnist.start=5")
     ran = copy.stages_run("dvc", "exp", "run", "-S", changes[0], "-S", changes[1], "-n", "try")
-    figures = {f"figure-{name}" for name in ("fig2", "rotated", "pareto", "agreement")}
-    assert ran == ROTATED | {"screen@rotated_mnist"} | figures | READERS - SUMMARIES
+    figures = {f"figure-{name}" for name in ("fig2", "rotated", "pareto", "agreement", "reconstruction")}
+    assert ran == ROTATED | {"screen@rotated_mnist", "promoted"} | FINALISTS | figures | READERS - SUMMARIES
     assert UP_TO_DATE in copy.run("dvc", "repro")
     written = yaml.safe_load((copy.folder / "params.yaml").read_text())["benchmarks"]["rotated_mnist"]
     assert written["strength"] == "1e-05", "text to PyYAML, a number to us"
