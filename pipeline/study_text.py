@@ -11,7 +11,7 @@ import yaml
 from pipeline.names import TITLES
 from pipeline.params import Params
 from pipeline.paths import SENTENCES
-from pipeline.study_design import known, one_at_a_time
+from pipeline.study_design import BASE, known, one_at_a_time
 from pipeline.tables import number, provenance_line
 
 HALVES = ("choosing", "held_back")
@@ -75,6 +75,18 @@ def choice_lines(final: pd.DataFrame, alone: pd.DataFrame) -> list[str]:
         f"{ranges[0]} on the choosing half and {ranges[1]} on the other."
     )
     return lines
+
+
+def undecided_lines(single: pd.DataFrame, alone: pd.DataFrame) -> list[str]:
+    """Choices on which the paper says nothing, not even by its numbers: changed alone, they do no more than seeds."""
+    seeds, others = alone["distance_choosing"], single[single["configuration"] != BASE]
+    names = others.loc[others["distance_choosing"].between(seeds.min(), seeds.max()), "configuration"].tolist()
+    if not names:
+        return ["Every choice, changed alone, moves the choosing half beyond what seeds do to the base."]
+    return [
+        "Each of these, changed alone, does no more to the choosing half than seeds do to the base, so that the paper "
+        f"does not decide on it: {quoted(names)}."
+    ]
 
 
 def diverged_lines(table: pd.DataFrame) -> list[str]:
@@ -184,6 +196,7 @@ def to_markdown(
         f"{len(screened)} configurations were run; reconstruction.csv has them all. {LEGEND}",
         "",
         *choice_lines(final, alone),
+        *undecided_lines(single, alone),
         *diverged_lines(table),
         *("", "## Finalists: all of Table 1, all seeds", *finalist_lines(final), "", *cell_lines(final, paper)),
         *("", f"## One choice at a time: {few}", *screen_lines(single, cells)),

@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 import statistics
 from collections import defaultdict
 from functools import cache
@@ -440,6 +441,16 @@ def test_what_seeds_alone_do(finished):
     assert "the base itself comes out at distances" in table("reconstruction.md")
     screened = table().query("part == 'screen' and configuration == 'base'")
     assert alone.loc["0 1", "distance_choosing"] == pytest.approx(screened["distance_choosing"].item(), rel=1e-5)
+
+
+def test_choices_that_do_no_more_than_seeds_are_told(finished):
+    """This world knows nothing of digits, averages and the like; He's weights it does."""
+    line = next(line for line in table("reconstruction.md").splitlines() if line.startswith("Each of these, "))
+    told = set(re.findall("“(.*?)”", line))
+    single = {one.name for one in one_at_a_time(PARAMS)}
+    matter = {"base", "weights: he", "weights: lecun", "weights: torch", "inputs: raw", "clipping: none"}
+    matter |= {name for name in single if name.startswith("fisher: batch gradient")}
+    assert told == single - matter
 
 
 def test_what_diverged_is_told_and_neither_ranked_nor_shown_as_near(finished):
