@@ -63,9 +63,11 @@ def choice_lines(final: pd.DataFrame, alone: pd.DataFrame) -> list[str]:
         f"on the half that was held back ({chosen['cells_held_back']} cells)."
     ]
     if equal:
+        nearest = final.loc[final["distance_choosing"].idxmin()].to_dict()
         lines.append(
-            f"The choosing half does not tell it from {quoted(equal)}: the paper does not decide between them, and the "
-            "simplest is kept."
+            f"The choosing half does not tell it from {quoted(equal)}: “{nearest['configuration']}”, the nearest, is "
+            f"at {reached(nearest, 'choosing')}, and two such errors reach as far. The paper does not decide between "
+            "them, and the simplest is kept."
         )
     else:
         lines.append("No other finalist comes as near, beyond what seeds do.")

@@ -485,8 +485,9 @@ def test_ties_are_told(finished, monkeypatch):
     final = table().query("part == 'finalist'")
     assert final["decision"].tolist() == ["chosen", "not told apart", "farther"]
     one = final["configuration"].tolist()[1]
-    told = f"does not tell it from “{one}”: the paper does not decide between them, and the simplest is kept."
-    assert told in table("reconstruction.md")
+    text = table("reconstruction.md")
+    assert f"does not tell it from “{one}”: “weights: torch”, the nearest, is at 0.0 ± 0." in text
+    assert "The paper does not decide between them, and the simplest is kept." in text
     files.cache_clear()
 
 
