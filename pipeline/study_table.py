@@ -81,31 +81,40 @@ def seeds_alone(params: Params, paper: pd.DataFrame) -> pd.DataFrame:
 
 
 def open_points(params: Params) -> pd.DataFrame:
-    """One row per open point: ours, the paper's, and the distances of accuracy and parameters."""
+    """One row per open point: ours, as the tables have it and the paper's; where it has a deviation, the distance."""
     results = read(OPEN_POINTS)
     results["row"] = results["method"]
     rows = []
     for name, point in params.reconstruction.open_points.items():
-        paper = pd.read_csv(PAPER / f"{point.table}.csv")
         runs = results[results["configuration"] == name]
-        cells = distances(runs, paper).set_index("quantity").reindex(["acc", "params"])
+        place = (runs["benchmark"].iloc[0], point.row)
+        paper = pd.read_csv(PAPER / f"{point.table}.csv")
+        printed = paper.set_index(["benchmark", "row"]).loc[place]
+        usual = pd.read_csv(TABLES / f"{point.table}.csv").set_index(["benchmark", "row"]).loc[place]
+        errors = distances(runs, paper).set_index("quantity")["errors"].reindex(["acc", "params"])
         row: dict[str, object] = {"reading": name, "table": point.table, "row": point.row, "seeds": len(runs)}
-        for quantity, cell in cells.iterrows():
-            row[str(quantity)], row[f"paper_{quantity}"] = cell["ours"], cell["paper"]
-            row[f"errors_{quantity}"] = cell["errors"]
+        for quantity, column, unit in (("acc", "accuracy", 100), ("params", "params", 1)):
+            row[quantity] = unit * runs[column].mean(skipna=False)
+            row[f"usual_{quantity}"], row[f"paper_{quantity}"] = usual[f"{quantity}_mean"], printed[quantity]
+            row[f"errors_{quantity}"] = errors[quantity]
         rows.append(row)
     return pd.DataFrame(rows)
 
 
 def moves(params: Params, table: pd.DataFrame) -> pd.DataFrame:
-    """A row a choice: the least and the greatest distance, over all screened cells, that its levels alone give."""
+    """A row a choice: the least and the greatest distance, over all screened cells, that its levels alone give.
+
+    Levels with which training diverges have no distance.
+    """
     reached = table[table["part"] == "screen"].set_index("configuration")["distance_all"]
     rows = []
     for choice in params.reconstruction.one_at_a_time:
         levels = params.reconstruction.choices[choice]
         found = [reached[Configuration.of(params, **{choice: level}).name] for level in levels]
         known = [value for value in found if not math.isnan(value)]
-        rows.append({"choice": choice, "least": min(known), "greatest": max(known)})
+        rows.append(
+            {"choice": choice, "least": min(known), "greatest": max(known), "diverged": len(known) < len(found)}
+        )
     frame = pd.DataFrame(rows)
     frame["moves"] = frame["greatest"] - frame["least"]
     return frame.sort_values("moves", ascending=False, kind="stable", ignore_index=True)

@@ -142,21 +142,26 @@ def effect_lines(effects: pd.DataFrame) -> list[str]:
         numbers = (f"{level[c] / 1000:.1f}k" if c.endswith("params") else f"{level[c]:.1f}" for c in columns)
         rows.append([f"{level['choice']}: {level['level']}", *numbers])
     for choice in effects.drop_duplicates("choice").to_dict("records"):
-        rows.append([f"*share of {choice['choice']}*", *(f"{100 * choice[f'share of {c}']:.0f} %" for c in columns)])
+        shares = (100 * choice[f"share of {column}"] for column in columns)
+        shown = ("–" if math.isnan(share) else f"{share:.0f} %" for share in shares)  # nothing varied
+        rows.append([f"*share of {choice['choice']}*", *shown])
     return grid(["", *heads], rows)
 
 
 def point_lines(points: pd.DataFrame) -> list[str]:
-    """Open points, ours and the paper's."""
+    """Open points: ours, how far that is from the paper's, as the tables have it, and the paper's."""
     lines = []
     for row in points.to_dict("records"):
-        if pd.isna(row["acc"]):
-            lines.append([row["reading"], "diverged", "", "", ""])
-            continue
-        size = f"{row['params'] / 1000:.1f}k ({row['paper_params'] / 1000:.1f}k)"
-        off = [f"{row[f'errors_{quantity}']:+.1f}".replace("-", "−") for quantity in ("acc", "params")]
-        lines.append([row["reading"], f"{row['acc']:.1f} ({row['paper_acc']:.1f})", off[0], size, off[1]])
-    return grid(["reading", "accuracy %", "standard errors off", "params", "standard errors off"], lines)
+        line = [row["reading"]]
+        for quantity, unit, mark in (("acc", 1, ""), ("params", 1000, "k")):
+            ours, usual, paper = (row[name] / unit for name in (quantity, f"usual_{quantity}", f"paper_{quantity}"))
+            off = row[f"errors_{quantity}"]
+            line.append("diverged" if math.isnan(ours) else f"{ours:.1f}{mark}")
+            line.append("–" if math.isnan(off) else f"{off:+.1f}".replace("-", "−"))
+            line += [f"{usual:.1f}{mark}", f"{paper:.1f}{mark}"]
+        lines.append(line)
+    heads = ["standard errors off", "as in the tables", "the paper"]
+    return grid(["reading", "accuracy %", *heads, "params", *heads], lines)
 
 
 def advice_lines(params: Params, table: pd.DataFrame, moves: pd.DataFrame) -> list[str]:
@@ -173,8 +178,11 @@ def advice_lines(params: Params, table: pd.DataFrame, moves: pd.DataFrame) -> li
         "",
         *(f"{i}. “{sentences[choice][levels[choice]]}”" for i, choice in enumerate(most["choice"], start=1)),
     ]
-    if len(rest):
-        lines += ["", f"The others move it by {listed([f'{m.moves:.1f} ({m.choice})' for m in rest.itertuples()])}."]
+    steady, wild = rest[~rest["diverged"]], moves.loc[moves["diverged"], "choice"].tolist()
+    if len(steady):
+        lines += ["", f"The others move it by {listed([f'{m.moves:.1f} ({m.choice})' for m in steady.itertuples()])}."]
+    if wild:
+        lines.append(f"With other levels of {listed(wild)} training diverges.")
     return lines
 
 
@@ -208,8 +216,6 @@ def to_markdown(
             "",
             f"## Open points on Permuted MNIST and Split CIFAR-10: {few}",
             *point_lines(points),
-            "",
-            "The paper's in brackets.",
         ),
         *("", "## For people who write papers", *advice_lines(params, table, moves)),
         *("", provenance_line(machines)),

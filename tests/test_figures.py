@@ -160,22 +160,24 @@ def test_pareto_by_hand():
 def test_the_reconstruction_study_by_hand():
     """Every dot is the table's, and the band is where the base comes out with other seeds."""
     with open("reports/tables/reconstruction.csv", newline="") as file:
-        table = {row["configuration"]: row for row in csv.DictReader(file) if row["part"] == "screen"}
+        table = {(row["part"], row["configuration"]): row for row in csv.DictReader(file)}
     with open("reports/tables/reconstruction-seeds.csv", newline="") as file:
         alone = list(csv.DictReader(file))
     with open("reports/figures/reconstruction.csv", newline="") as file:
         drawn = list(csv.DictReader(file))
     for dot in drawn:
         column = f"distance_{dot['half']} {dot['benchmark']}".strip()
-        if dot["configuration"].startswith("base, "):
-            end = min if dot["configuration"] == "base, least" else max
+        if dot["part"] == "base, other seeds":
+            end = min if dot["configuration"] == "least" else max
             assert float(dot["distance"]) == pytest.approx(end(float(row[column]) for row in alone))
         else:
-            assert dot["distance"] == table[dot["configuration"]][column]
+            assert dot["distance"] == table[dot["part"], dot["configuration"]][column]
+    shown = {(dot["part"], dot["configuration"]) for dot in drawn}
     levels = yaml.safe_load(Path("params.yaml").read_text())["reconstruction"]
     single = sum(len(levels["choices"][choice]) - 1 for choice in levels["one_at_a_time"])
-    shown = {dot["configuration"] for dot in drawn if dot["configuration"].count(": ") <= 1}
-    assert len(shown) == 1 + single + 2, "the base, every level alone, both ends of the band"
+    assert sum(part == "screen" and name.count(": ") <= 1 for part, name in shown) == 1 + single
+    assert {one for one in shown if one[0] == "finalist"} == {one for one in table if one[0] == "finalist"}
+    assert {name for part, name in shown if part == "base, other seeds"} == {"least", "greatest"}
 
 
 def test_the_drawing_of_a_network_has_a_dot_a_neuron():

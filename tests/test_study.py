@@ -443,6 +443,23 @@ def test_what_seeds_alone_do(finished):
     assert alone.loc["0 1", "distance_choosing"] == pytest.approx(screened["distance_choosing"].item(), rel=1e-5)
 
 
+def test_open_points_by_hand(finished):
+    """Fixed growth's size is given, so that the paper has no deviation of it, and there is no distance."""
+    points = table("reconstruction-open.csv").set_index("reading")
+    fixed, loss = points.loc["fixed, no penalty"], points.loc["loss, window 3"]
+    assert (fixed["params"], fixed["paper_params"]) == (40000, 75600)
+    assert math.isnan(fixed["errors_params"])
+    assert fixed["acc"] == pytest.approx(56.5 + 2 + 0.2 * -1.5), "made up from its width"
+    assert fixed["errors_acc"] == pytest.approx((fixed["acc"] - 53.8) / (0.6 * math.sqrt(1 / 2 + 1 / 5)), rel=1e-4)
+    assert loss["errors_params"] == pytest.approx((40000 - 42200) / (1500 * math.sqrt(1 / 2 + 1 / 5)), rel=1e-4)
+    with open("reports/tables/ablations.csv", newline="") as file:
+        rows = {(row["row"], row["benchmark"]): row for row in csv.DictReader(file)}
+    assert loss["usual_acc"] == float(rows["trigger loss", "permuted_mnist"]["acc_mean"])
+    line = next(line for line in table("reconstruction.md").splitlines() if line.startswith("| fixed, no penalty"))
+    assert " | 40.0k | – | " in line
+    assert "nan" not in table("reconstruction.md")
+
+
 def test_choices_that_do_no_more_than_seeds_are_told(finished):
     """This world knows nothing of digits, averages and the like; He's weights it does."""
     line = next(line for line in table("reconstruction.md").splitlines() if line.startswith("Each of these, "))
@@ -476,6 +493,8 @@ def test_the_sentences_are_those_of_the_choices_that_move_most(finished):
     assert "1. “Pixels are divided by 255, then standardised" in text
     assert "2. “The diagonal Fisher is the mean over samples" in text
     assert "3. “Weights are initialised as PyTorch's linear layers are.”" in text, "as the chosen configuration has it"
+    assert "(clipping)" not in text, "it does not count as a choice that moves little"
+    assert "With other levels of clipping training diverges." in text
 
 
 def test_ties_are_told(finished, monkeypatch):
