@@ -12,6 +12,7 @@ SCREEN, FINAL = (TABLE[TABLE["part"] == part].set_index("configuration") for par
 ALONE = pd.read_csv("reports/tables/reconstruction-seeds.csv")
 EFFECTS = pd.read_csv("reports/tables/reconstruction-effects.csv").groupby("choice").first()
 PAPER = paper_table().set_index(["benchmark", "row"])
+POINTS = pd.read_csv("reports/tables/reconstruction-open.csv").set_index("reading")
 PAIRS = "digits: pairs drawn"
 OTHERS = [f"distance_choosing {benchmark}" for benchmark in ("permuted_mnist", "rotated_mnist")]
 SPLIT = "distance_choosing split_mnist"
@@ -100,3 +101,16 @@ def test_what_explains_the_factorial():
     size = EFFECTS["share of split_mnist 2L NORACL params"]
     assert size.idxmax() == "inputs"
     assert shares.loc[["averages", "weights"]].max(axis=None) < 0.05
+
+
+def test_open_points_that_are_telling():
+    errors = POINTS[["errors_acc", "errors_params"]].abs()
+    assert (errors.loc["F_sat, 2 neurons"] < 1).all()
+    assert (errors.filter(regex="^p=10|^loss", axis="index").max(axis=1) > 2).all()
+    narrow, wide = (POINTS.loc[f"random, deviation {deviation}"] for deviation in (0.05, 0.1))
+    assert wide["acc"] < wide["paper_acc"] < narrow["acc"]
+    assert max(narrow["params"], wide["params"]) < 1.1 * wide["paper_params"]
+    assert wide["usual_acc"] < wide["acc"], "nearer than the standard normal of the tables"
+    fixed, scheduled = (POINTS.loc[f"{rule}, no penalty"] for rule in ("fixed", "scheduled"))
+    assert abs(fixed["acc"] - fixed["paper_acc"]) < 5 < 20 < fixed["usual_acc"] - fixed["paper_acc"]
+    assert abs(scheduled["usual_acc"] - scheduled["paper_acc"]) < 6 < 15 < scheduled["paper_acc"] - scheduled["acc"]
