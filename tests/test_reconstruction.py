@@ -113,3 +113,16 @@ def test_open_points_that_are_telling():
     fixed, scheduled = (POINTS.loc[f"{rule}, no penalty"] for rule in ("fixed", "scheduled"))
     assert abs(fixed["acc"] - fixed["paper_acc"]) < 5 < 20 < fixed["usual_acc"] - fixed["paper_acc"]
     assert abs(scheduled["usual_acc"] - scheduled["paper_acc"]) < 6 < 15 < scheduled["paper_acc"] - scheduled["acc"]
+
+
+def test_the_scaling_of_features():
+    unit, static = (
+        POINTS.loc["CIFAR-10, features of unit length"],
+        POINTS.loc["CIFAR-10, features of unit length, 128×128"],
+    )
+    assert abs(static["acc"] - static["paper_acc"]) < load().tolerances.accuracy_points
+    for quantity, share in (("acc", 1), ("params", 0.5)):
+        ours, usual = (abs(unit[f"{which}{quantity}"] - unit[f"paper_{quantity}"]) for which in ("", "usual_"))
+        assert ours < share * usual
+    each = POINTS.loc["CIFAR-10, standardised features"]
+    assert each["params"] == pytest.approx(3 * each["paper_params"], rel=0.1)
