@@ -157,7 +157,7 @@ def point_lines(points: pd.DataFrame) -> list[str]:
             ours, usual, paper = (row[name] / unit for name in (quantity, f"usual_{quantity}", f"paper_{quantity}"))
             off = row[f"errors_{quantity}"]
             line.append("diverged" if math.isnan(ours) else f"{ours:.1f}{mark}")
-            line.append("–" if math.isnan(off) else f"{off:+.1f}".replace("-", "−"))
+            line.append("–" if math.isnan(off) else f"{round(off, 1) + 0.0:+.1f}".replace("-", "−"))
             line += [f"{usual:.1f}{mark}", f"{paper:.1f}{mark}"]
         lines.append(line)
     heads = ["standard errors off", "as in the tables", "the paper"]
