@@ -73,7 +73,9 @@ def test_nothing_fits_binary_split_mnist():
     assert fitting[SPLIT].idxmin() == PAIRS
     assert SCREEN.loc[PAIRS, SPLIT] < 1 < 2 < FINAL.loc[PAIRS, SPLIT] < FINAL.loc["base", SPLIT]
     for row in ("2L small", "2L medium", "2L large"):
-        assert FINAL.loc[PAIRS, f"split_mnist {row} accuracy deviation"] > 2 * PAPER.loc[("split_mnist", row), "acc_sd"]
+        drawn, fixed = FINAL.loc[[PAIRS, "base"], f"split_mnist {row} accuracy deviation"]
+        theirs = PAPER.loc[("split_mnist", row), "acc_sd"]
+        assert fixed < 1.2 * theirs < 2 * theirs < drawn
     for name in ("base", PAIRS):
         for row in ("1L NORACL", "2L NORACL"):
             ratio = FINAL.loc[name, f"split_mnist {row} params"] / PAPER.loc[("split_mnist", row), "params"]
