@@ -202,12 +202,11 @@ def to_markdown(
     single = screened[screened["configuration"].isin([one.name for one in one_at_a_time(params)])]
     nearest = screened.sort_values(f"distance_choosing {small}", kind="stable").head(SHOWN)
     few, near = f"two layers, {screened['seeds'].max()} seeds", f"The {len(nearest)} nearest on {TITLES[small]}"
+    told = [*choice_lines(final, alone), *undecided_lines(single, alone), *diverged_lines(table)]
     lines = [
         f"{len(screened)} configurations were run; reconstruction.csv has them all. {LEGEND}",
         "",
-        *choice_lines(final, alone),
-        *undecided_lines(single, alone),
-        *diverged_lines(table),
+        *(f"- {line}" for line in told),
         *("", "## Finalists: all of Table 1, all seeds", *finalist_lines(final), "", *cell_lines(final, paper)),
         *("", f"## One choice at a time: {few}", *screen_lines(single, cells)),
         *("", f"## The factorial on {TITLES[small]}: {few}", "", EFFECTS, "", *effect_lines(effects)),

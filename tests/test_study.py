@@ -462,7 +462,7 @@ def test_open_points_by_hand(finished):
 
 def test_choices_that_do_no_more_than_seeds_are_told(finished):
     """This world knows nothing of digits, averages and the like; He's weights it does."""
-    line = next(line for line in table("reconstruction.md").splitlines() if line.startswith("Each of these, "))
+    line = next(line for line in table("reconstruction.md").splitlines() if line.startswith("- Each of these, "))
     told = set(re.findall("“(.*?)”", line))
     single = {one.name for one in one_at_a_time(PARAMS)}
     matter = {"base", "weights: he", "weights: lecun", "weights: torch", "inputs: raw", "clipping: none"}
