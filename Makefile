@@ -1,4 +1,4 @@
-# Two commands do everything: `make repro` and `make test`.
+# Two commands do everything: `make repro` and `make test`. `make help` lists the others.
 PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q --require-hashes
@@ -6,11 +6,14 @@ READY := $(VENV)/.ready-$(shell cksum < requirements.txt | cut -d ' ' -f 1)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: repro test bench chaos clean
+.PHONY: help repro test bench chaos clean
+help:                      ## list these targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
 repro: $(READY)            ## bring every result up to date, then prove a golden run per benchmark
 	dvc repro --allow-missing
 	dvc repro download@mnist
-	python -m pipeline.check
+	python -m pipeline check
 
 test: $(READY)             ## all tests and checks; what CI runs
 	ruff check
@@ -18,11 +21,11 @@ test: $(READY)             ## all tests and checks; what CI runs
 	mypy
 	dvc repro download@mnist
 	python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
-	python -m pipeline.check
+	python -m pipeline check
 
 bench: $(READY) $(VENV)-bench/.ready   ## speed as ratios measured in one run; takes about 5 minutes
 	dvc repro download@mnist
-	$(VENV)-bench/bin/python -m pipeline.bench
+	$(VENV)-bench/bin/python -m pipeline bench
 
 chaos: $(READY)            ## at least 50 kills, and other faults, on a small suite; at most 10 minutes
 	dvc repro download@mnist

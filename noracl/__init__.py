@@ -6,41 +6,18 @@
 >>> outcome.history.average_accuracy(), outcome.history.widths
 """
 
-from noracl.consolidation import Consolidation, EWCSettings, OnlineEWC
-from noracl.fisher import FisherSettings
-from noracl.history import EpochSignals, GrowthEvent, History
-from noracl.learner import Learner, Outcome, Settings, learn
-from noracl.network import Network
-from noracl.neurogenesis import NullSpaceExhausted
-from noracl.optimisation import NonFiniteLoss, OptimisationSettings
-from noracl.streams import Stream, Task, permuted, rotated, split
-from noracl.triggers import GrowthSettings, LayerSignal
+from noracl.method.fisher import FisherSettings
+from noracl.method.history import EpochSignals, GrowthEvent, History
+from noracl.method.initialisers.null_space import NullSpaceExhausted
+from noracl.method.learner import Learner, Outcome, Settings, learn
+from noracl.method.network import Network
+from noracl.method.optimisation import NonFiniteLoss, OptimisationSettings
+from noracl.method.regularisers import Consolidation, EWCSettings
+from noracl.method.regularisers.online_ewc import OnlineEWC
+from noracl.method.streams import Stream, Task, permuted, rotated, split
+from noracl.method.triggers import GrowthSettings, LayerSignal
 
-#: Raised by one whenever a change to the library changes the numbers that it computes.
-NUMERICS = 1
-
-__all__ = [
-    "NUMERICS",
-    "Consolidation",
-    "EWCSettings",
-    "EpochSignals",
-    "FisherSettings",
-    "GrowthEvent",
-    "GrowthSettings",
-    "History",
-    "LayerSignal",
-    "Learner",
-    "Network",
-    "NonFiniteLoss",
-    "NullSpaceExhausted",
-    "OnlineEWC",
-    "OptimisationSettings",
-    "Outcome",
-    "Settings",
-    "Stream",
-    "Task",
-    "learn",
-    "permuted",
-    "rotated",
-    "split",
-]
+__all__ = ["Learner", "Network", "NonFiniteLoss", "NullSpaceExhausted", "OnlineEWC", "Outcome", "learn"]
+__all__ += ["Consolidation", "EWCSettings", "FisherSettings", "GrowthSettings", "OptimisationSettings", "Settings"]
+__all__ += ["Stream", "Task", "permuted", "rotated", "split"]
+__all__ += ["EpochSignals", "GrowthEvent", "History", "LayerSignal"]

@@ -1,16 +1,29 @@
-"""Writing files so that nobody ever sees half of one."""
+"""Writing files so that nobody ever sees half of one, and the hash of what JSON can hold."""
 
+import csv
+import hashlib
+import io
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+
+class StageError(RuntimeError):
+    """Something that people can mend: the message, which the entry point prints, says what is wrong and what to do."""
+
+
 SCRAP = ".tmp"  # how the names of unfinished files and folders end; git and DVC do not look at them
+
+
+def json_digest(content: object) -> str:
+    """sha256 of what JSON can hold, whatever the order of its keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -37,6 +50,15 @@ def write_text(path: Path, content: str) -> None:
 def write_json(path: Path, content: Any) -> None:
     """The same for JSON, in a stable layout."""
     write_text(path, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, object]], columns: Sequence[str]) -> None:
+    """A CSV with Unix line ends, replaced at once."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    write_text(path, text.getvalue())
 
 
 @contextmanager

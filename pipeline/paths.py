@@ -1,4 +1,4 @@
-"""The rooms of the house: every path that the pipeline reads or writes, relative to the project's root."""
+"""Every path that the pipeline reads or writes, relative to the project's root."""
 
 from pathlib import Path
 
@@ -6,24 +6,23 @@ PARAMS = Path("params.yaml")
 MNIST = Path("data/mnist")
 CIFAR10 = Path("data/cifar10")
 RESNET18 = Path("data/resnet18")
-FEATURES = Path("data/features")  # by image size: what ResNet18 makes of CIFAR-10
-MANIFESTS = Path("reports/features")  # by image size: what decided those features
+FEATURES = Path("data/features")  # by data set: what ResNet18 makes of CIFAR-10
 RUNS = Path(".runs")  # the run store, git-ignored: finished runs by the hash of what decides them
+MANIFESTS = Path("reports/data")  # by data set: what decides the inputs of training
+CANARIES = Path("reports/canaries")  # by suite: the numbers that tiny runs give
 PAPER = Path("reports/paper")
-RESULTS = Path("reports/results")
-TIMING = Path("reports/timing")
+RESULTS = Path("reports/results")  # by suite: runs.csv, signals.csv, provenance.json
+TIMING = Path("reports/timing")  # seconds, by suite; the table of costs and the table of hours
 TABLES = Path("reports/tables")
 PLOTS = Path("reports/plots")  # means over seeds, for `dvc plots`
 CLAIMS_LIST = Path("reports/claims.yaml")  # the paper's claims and how each is tested
 CLAIMS = Path("reports/claims.csv")
-SENTENCES = Path("reports/sentences.yaml")  # what a paper would say of each choice of the reconstruction study
 FIGURES = Path("reports/figures")
 NOTEBOOKS = Path("reports/notebooks")
 REGISTRY = Path("reports/figures.yaml")  # every figure with its caption and what it reads
 DIFFERENCES = Path("reports/DIFFERENCES.md")
 RECONSTRUCTION = Path("reports/RECONSTRUCTION.md")
-SCALING = Path("reports/SCALING.md")
+PORTABILITY = Path("reports/portability.csv")
 PAGE = Path("reports/index.html")
 METRICS = Path("reports/metrics.json")
-CHECK = Path("reports/check.json")
 README = Path("README.md")

@@ -5,7 +5,6 @@ undisturbed run, byte for byte; no finished run was computed again; and no damag
 """
 
 import argparse
-import copy
 import hashlib
 import os
 import random
@@ -23,10 +22,14 @@ from pathlib import Path
 
 import psutil
 
-from tests.conftest import ROOT, TINY, Clone, clone_of_this, merge
+from tests.conftest import ROOT, Clone, clone_of_this
 
-SUITES = ("split_mnist-static", "split_mnist-noracl")
-TABLES = ("reports/tables/main.csv", "reports/tables/main.md", "reports/metrics.json", "reports/plots/split_mnist.csv")
+SUITES = ("main/split_mnist-static", "main/split_mnist-noracl")
+TABLES = (
+    *("reports/tables/main.csv", "reports/tables/main.md", "reports/metrics.json"),
+    "reports/plots/accuracy/split_mnist.csv",
+)
+FEWEST_WRITES = 3  # files that a start replaces even if all its runs are finished
 BIN = str(Path(sys.executable).parent)
 
 
@@ -58,12 +61,20 @@ class Chaos:
     def prepare(cls, folder: Path, seed: int, seeds: int, limit: int, suites: tuple[str, ...]) -> "Chaos":
         small = {
             "seeds": list(range(seeds)),
-            "data": {"limit": limit, "mirrors": [str(folder / "mirror")]},
-            "benchmarks": {"split_mnist": {"epochs_first": 10, "epochs_later": 30}},
+            "data": {"mnist": {"limit": limit}, "mirrors": [str(folder / "mirror")]},
+            "networks": {"mlp": {"small": [[4, 4]], "large": [[6, 6]]}},
+            "benchmarks": {
+                "split_mnist": {
+                    **{"stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
+                    "training": {"optimisation": {"epochs_first": 10, "epochs_later": 30}},
+                    "noracl": {"percentile": 100.0},
+                }
+            },
         }
-        clone = clone_of_this(folder / "repo", merge(copy.deepcopy(TINY), small))
+        clone = clone_of_this(folder / "repo", small)
         for copied in (folder / "mirror", folder / "repo/data/mnist"):
             shutil.copytree(ROOT / "data/mnist", copied)
+        clone.run("python", "-m", "pipeline", "pixels")
         chaos = cls(clone, random.Random(seed), suites)
         chaos.finish()
         chaos.expected, chaos.runs = chaos.results(), len(chaos.finished())
@@ -76,7 +87,7 @@ class Chaos:
 
     def results(self) -> dict[str, bytes]:
         """What is there of results and tables."""
-        names = [f"reports/results/{suite}{end}" for suite in self.suites for end in (".csv", ".signals.csv")]
+        names = [f"reports/results/{suite}/{name}.csv" for suite in self.suites for name in ("runs", "signals")]
         names += TABLES if self.suites == SUITES else ()
         paths = {name: self.clone.folder / name for name in names}
         return {name: path.read_bytes() for name, path in paths.items() if path.exists()}
@@ -99,7 +110,7 @@ class Chaos:
         """A stage, by default the training of one of the suites."""
         self.clone.change(compute={"workers": workers})
         return subprocess.Popen(
-            command or (sys.executable, "-m", "pipeline.train", self.draws.choice(self.suites)),
+            command or (sys.executable, "-m", "pipeline", "train", self.draws.choice(self.suites)),
             cwd=self.clone.folder,
             env=self.clone.environment(**environment),
             stdout=subprocess.PIPE,
@@ -111,9 +122,9 @@ class Chaos:
     def finish(self) -> None:
         """Run what is left, undisturbed."""
         for suite in self.suites:
-            self.clone.run("python", "-m", "pipeline.train", suite)
+            self.clone.run("python", "-m", "pipeline", "train", suite)
         if self.suites == SUITES:
-            self.clone.run("python", "-m", "pipeline.tables")
+            self.clone.run("python", "-m", "pipeline", "tables")
 
     # What faults did
 
@@ -220,7 +231,7 @@ class Chaos:
 
     def kill_dvc(self) -> None:
         """The same to `dvc repro`, which then goes on."""
-        command = ("dvc", "repro", "-f", "-s", f"train@{self.suites[0]}")
+        command = ("dvc", "repro", "-f", "-s", "static@split_mnist")
         self.kill_all(*command)
         with self.trying("dvc killed", 0):
             self.clone.run(*command)
@@ -228,7 +239,7 @@ class Chaos:
     def kill_in_a_write(self) -> None:
         """SIGKILL when a file is written but not yet in its place."""
         with self.trying("killed in a write"):
-            process = self.start(FAULT=f"kill:{self.draws.randint(1, 4)}")
+            process = self.start(FAULT=f"kill:{self.draws.randint(1, FEWEST_WRITES)}")
             output, _ = process.communicate(timeout=120)
             self.demand("killed in a write", process.returncode == -signal.SIGKILL, output)
 
@@ -259,7 +270,7 @@ class Chaos:
     def fail_writes(self) -> None:
         """Every write fails from some moment on."""
         with self.trying("disk full"):
-            self.stops_for_room(FAULT=f"full:{self.draws.randint(1, 4)}")
+            self.stops_for_room(FAULT=f"full:{self.draws.randint(1, FEWEST_WRITES)}")
 
     def stops_for_room(self, **environment: str) -> None:
         process = self.start(**environment)
@@ -269,7 +280,7 @@ class Chaos:
 
     def damage_store(self) -> None:
         """Files of the store cut, with a flipped bit, empty, garbage, those of another run, or gone."""
-        fault, command = "run store damaged", ("python", "-m", "pipeline.train", self.suites[0])
+        fault, command = "run store damaged", ("python", "-m", "pipeline", "train", self.suites[0])
         if len(self.finished()) < self.runs:
             with self.trying(fault, 0):
                 self.clone.run(*command)
@@ -299,21 +310,21 @@ class Chaos:
             content[self.draws.randrange(len(content))] ^= 1 << self.draws.randrange(8)
             cut = content[: self.draws.randrange(len(content))]
             path.unlink() if kind == "gone" else path.write_bytes(content if kind == "flipped" else cut)
-            output = self.clone.run("python", "-m", "pipeline.train", self.suites[0], ok=False)
+            output = self.clone.run("python", "-m", "pipeline", "train", self.suites[0], ok=False)
             told = "run `dvc repro download@mnist`" in output and "Traceback" not in output
             self.demand(fault, told or "0 to compute" in output, output)
-            self.clone.run("python", "-m", "pipeline.download", "mnist", NETWORK="off", PATH=BIN)
+            self.clone.run("python", "-m", "pipeline", "download", "mnist", NETWORK="off", PATH=BIN)
 
     def remove_between_stages(self) -> None:
         """Results and tables gone between a stage and the next, and the whole store as well."""
         with self.trying("files removed", 0):
             self.finish()
         with self.trying("files removed", 3) as before:
-            (self.clone.folder / f"reports/results/{self.suites[0]}.csv").unlink()
+            (self.clone.folder / f"reports/results/{self.suites[0]}/runs.csv").unlink()
             shutil.rmtree(self.clone.folder / "reports/tables")
             self.finish()
             self.demand("files removed", self.results() == self.expected, "other results than without faults")
-            (self.clone.folder / f"reports/results/{self.suites[-1]}.signals.csv").unlink()
+            (self.clone.folder / f"reports/results/{self.suites[-1]}/signals.csv").unlink()
             shutil.rmtree(self.store)
             before.clear()
 

@@ -16,49 +16,37 @@ from filelock import FileLock
 from tests.helpers import made_up_cifar10, made_up_weights
 
 ROOT = Path(__file__).parent.parent
+_SHORT = {"optimisation": {"epochs_first": 1, "epochs_later": 2}}
 TINY = {
     "seeds": [0],
-    "depths": [2],
-    "data": {"limit": 300},
-    "static": {"widths": {"small": 4, "large": 6}},
+    "data": {"mnist": {"limit": 300}, "cifar10": {"limit": 300}},
+    "encoder": {"sizes": [32, 40]},
+    "training": _SHORT,
     "noracl": {"percentile": 100.0},
-    "compute": {"workers": 1},
-    "theory": {"widths": [8], "tasks": 32, "inputs": 16, "few_inputs": 8, "neurons": [1]},
-    "stress": {
-        **{"short": 2, "long": 3, "noracl": [4, 4], "long_only": ["64×64"]},
-        "static": {"32×32": [4, 4], "75×32": [6, 4], "64×64": [5, 5]},
-    },
-    "ablations": {"init": ["null-space"], "trigger": ["fixed"]},
-    "sensitivity": {"gamma": [0.8], "percentile": [10.0], "epsilon": [0.01]},
-    "reconstruction": {
-        "seeds": [0],
-        "one_at_a_time": ["averages", "outputs"],
-        "factorial": {
-            "levels": {
-                "inputs": ["standardised", "raw"],
-                "fisher": ["per sample"],
-                "averages": ["both from the first"],
-                "weights": ["glorot"],
-                "digits": ["in order"],
-            }
-        },
-        "promoted": 2,
-        "finalists": 1,
-        "open_points": {
-            "p=10, He": {"table": "sensitivity", "row": "p=10", "changes": {"network.init": "he"}},
-            "He": {"table": "cifar10", "row": "NORACL", "changes": {"network.init": "he"}},
+    "networks": {
+        "mlp": {"small": [[4, 4]], "large": [[6, 6]]},
+        "heads": {
+            **{"128×128": [[4, 4]], "256×256": [[5, 5]], "512×512": [[6, 6]], "1024×1024": [[7, 7]]},
+            "172×134": [[5, 4]],
         },
     },
     "benchmarks": {
-        "permuted_mnist": {"stream": {"tasks": 2}, "epochs_first": 1, "epochs_later": 2, "start": 4},
-        "rotated_mnist": {"stream": {"angles": [0, 45]}, "epochs_first": 1, "epochs_later": 2, "start": 4},
-        "split_mnist": {"stream": {"pairs": [[0, 1], [2, 3]]}, "epochs_first": 1, "epochs_later": 2, "start": 4},
+        "permuted_mnist": {"stream": {"tasks": 2}, "start": [[4, 4]]},
+        "rotated_mnist": {"stream": {"angles": [0, 45]}, "start": [[4, 4]]},
+        "split_mnist": {"stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
+        "split_cifar10": {
+            **{"data": "cifar10_32", "stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
+            "training": _SHORT,
+        },
     },
-    "features": {"size": 32, "compared": [32, 40]},
-    "cifar10": {
-        **{"stream": {"pairs": [[0, 1], [2, 3]]}, "epochs_first": 1, "epochs_later": 2, "start": [4, 4]},
-        "static": {"128×128": [4, 4], "256×256": [5, 5], "512×512": [6, 6], "1024×1024": [7, 7], "172×134": [5, 4]},
+    "stress": {
+        **{"short": 2, "long": 3, "noracl": [4, 4], "long_only": ["64x64"]},
+        "static": {"32x32": [4, 4], "75x32": [6, 4], "64x64": [5, 5]},
     },
+    "ablations": {"init": ["null-space"], "trigger": ["fixed"]},
+    "sensitivity": {"gamma": [0.8], "percentile": [10.0], "epsilon": [0.01]},
+    "theory": {"widths": [8], "tasks": 32, "inputs": 16, "few_inputs": 8, "neurons": [1]},
+    "compute": {"workers": 1},
 }
 
 torch.set_num_threads(1)
@@ -71,11 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def merge(into: dict, changes: dict) -> dict:
     for key, value in changes.items():
-        if (
-            isinstance(value, dict)
-            and isinstance(into.get(key), dict)
-            and key not in ("widths", "weights", "open_points")
-        ):
+        if isinstance(value, dict) and isinstance(into.get(key), dict) and key not in ("mlp", "heads", "weights"):
             merge(into[key], value)
         else:
             into[key] = value
@@ -130,7 +114,7 @@ def mnist_folder() -> Path:
     """The downloaded files; downloads them if need be."""
     folder = ROOT / "data" / "mnist"
     if not folder.exists():
-        subprocess.run([sys.executable, "-m", "pipeline.download", "mnist"], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", "pipeline", "download", "mnist"], cwd=ROOT, check=True)
     return folder
 
 
@@ -152,8 +136,8 @@ def clone_of_this(folder: Path, parameters: dict) -> Clone:
     made_up_cifar10(folder / "data/cifar10")
     made_up_weights(folder / "data/resnet18/weights.pt")
     digest = hashlib.sha256((folder / "data/resnet18/weights.pt").read_bytes()).hexdigest()
-    clone.change(features={"weights": {"made up": {"url": None, "file": "nowhere.pt", "sha256": digest}}})
-    clone.run("dvc", "commit", "--force", "download@cifar10", "weights")
+    clone.change(encoder={"weights": {"made up": {"url": None, "file": "nowhere.pt", "sha256": digest}}})
+    clone.run("dvc", "commit", "--force", "download@cifar10", "encoder")
     clone.commit("tiny")
     return clone
 

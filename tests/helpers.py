@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from noracl import Network, Stream, Task
-from noracl.network import layers
-from noracl.seeds import generator
-from pipeline.download import CIFAR10_FILES
-from pipeline.vision import torchvision
+from noracl.method.network import layers
+from noracl.method.seeds import generator
+from pipeline.data.download import CIFAR10_FILES
+from pipeline.data.torchvision_compat import torchvision
 
 
 def network(sizes=(6, 5, 4, 3), seed=0, dtype=torch.float64) -> Network:

@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import executor, store
-from pipeline.executor import RunFailed, run_all
-from pipeline.fingerprint import Fingerprint, Refused, fingerprint, refuse_unless
-from pipeline.params import Compute
-from pipeline.train import write_suite
+from pipeline.experiments.train import write_suite
+from pipeline.runs import executor, store
+from pipeline.runs.executor import RunFailed, run_all
+from pipeline.runs.fingerprint import Fingerprint, Refused, fingerprint, refuse_unless
+from pipeline.sections import Compute
 from tests.conftest import ROOT
 from tests.test_executor import ONE, place, tiny_runs  # noqa: F401
 
-SLOWER = {"seeds": [0, 1, 2, 3], "data": {"limit": 3000}, "benchmarks": {"split_mnist": {"epochs_later": 40}}}
+SLOWER = {
+    **{"seeds": [0, 1, 2, 3], "data": {"mnist": {"limit": 3000}}},
+    "training": {"optimisation": {"epochs_later": 40}},
+}
 
 
 @contextmanager
@@ -50,26 +53,18 @@ def cluster(place):  # noqa: F811
             assert time.monotonic() < end
             time.sleep(0.1)
         address = json.loads(file.read_text())["address"]
-        arguments = (
-            address,
-            "--nthreads",
-            "1",
-            "--no-nanny",
-            "--no-dashboard",
-            "--local-directory",
-            str(place / "scratch"),
-        )
+        arguments = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(place / "scratch"))
         yield (
             Compute(workers=1, scheduler=address),
-            lambda code=ROOT: stack.enter_context(process("dask_worker", *arguments, cwd=place, code=code)),
+            lambda code=ROOT: stack.enter_context(process("dask_worker", address, *arguments, cwd=place, code=code)),
         )
 
 
 def result_bytes(runs, records, folder, monkeypatch):
-    monkeypatch.setattr("pipeline.train.RESULTS", folder)
-    monkeypatch.setattr("pipeline.train.TIMING", folder / "timing")
-    write_suite("suite", runs, records, signals=True)
-    return {path.name: path.read_bytes() for path in folder.glob("*.*")}
+    monkeypatch.setattr("pipeline.experiments.train.RESULTS", folder)
+    monkeypatch.setattr("pipeline.experiments.train.TIMING", folder / "timing")
+    write_suite("table/suite", runs, records, signals=True)
+    return {path.name: path.read_bytes() for path in (folder / "table/suite").iterdir()}
 
 
 def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_one_worker(place, cluster, monkeypatch):  # noqa: F811
@@ -82,7 +77,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_one_worker(place, clus
             time.sleep(0.01)
         workers[0].send_signal(signal.SIGKILL)
 
-    thread = threading.Thread(target=kill_one)
+    thread = threading.Thread(target=kill_one, daemon=True)
     thread.start()
     far = run_all(runs, settings, "far")
     thread.join()
@@ -91,7 +86,7 @@ def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_one_worker(place, clus
     assert all(store.find(run) == record for run, record in zip(runs, far, strict=True))
     near = run_all(runs, ONE, "near", fresh=True)
     far, near = (result_bytes(runs, records, place / name, monkeypatch) for name, records in (("f", far), ("n", near)))
-    assert set(far) == {"suite.csv", "suite.signals.csv", "suite.provenance.json"}
+    assert set(far) == {"runs.csv", "signals.csv", "provenance.json"}
     assert far == near
 
 
@@ -100,7 +95,7 @@ def test_a_worker_with_other_code_refuses(place, cluster):  # noqa: F811
     strange = place / "strange"
     for package in ("noracl", "pipeline"):
         shutil.copytree(ROOT / package, strange / package, ignore=shutil.ignore_patterns("__pycache__"))
-    with (strange / "noracl/network.py").open("a") as file:
+    with (strange / "noracl/method/network.py").open("a") as file:
         file.write("#")
     worker(strange)
     with pytest.raises(RunFailed, match=r"the worker in .* refuses: its code is not the client's.*same commit"):
@@ -115,7 +110,7 @@ def test_a_worker_with_other_data_refuses(place, monkeypatch):  # noqa: F811
     with pytest.raises(Refused, match="its data is not the client's"):
         refuse_unless(Fingerprint(mine.code, "0" * 64), run.files)
     copy = shutil.copytree(place / "data/mnist", place / "copy/mnist")
-    monkeypatch.setattr("pipeline.runs.MNIST", copy)
+    monkeypatch.setattr("pipeline.runs.run.MNIST", copy)
     path = copy / "t10k-labels-idx1-ubyte"
     path.write_bytes(path.read_bytes()[:-1] + b"\7")
     with pytest.raises(Refused, match=r"refuses: .*t10k-labels-idx1-ubyte is damaged: run `dvc repro download@mnist`"):

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipeline.cells import paper_numbers, results_by_cell
-from pipeline.claims import load_claims
-from pipeline.params import load
-from pipeline.statistics import final, grown
+from pipeline.config import load
+from pipeline.evidence import results
+from pipeline.evidence.claims import load_claims
+from pipeline.evidence.statistics.runs import final, grown
 
-CELLS, PAPER = results_by_cell(), paper_numbers()
+PARAMS, CELLS, PAPER = load(), results.results_by_cell(), results.paper_numbers()
 TEXT = Path("reports/DIFFERENCES.md").read_text()
 
 
@@ -32,9 +32,11 @@ def test_binary_split():
     for depth in ("1L", "2L"):
         widths = [mean("accuracy", "main", "split_mnist", f"{depth} {row}") for row in ("small", "medium", "large")]
         assert widths == sorted(widths, reverse=True)
-        assert widths[0] > PAPER.loc[("main", "split_mnist", f"{depth} small"), "acc"]
+        paper = [PAPER.loc[("main", "split_mnist", f"{depth} {row}"), "acc"] for row in ("small", "medium", "large")]
+        assert all(ours > theirs for ours, theirs in zip(widths, paper, strict=True))
         noracl = ("main", "split_mnist", f"{depth} NORACL")
         assert mean("params", *noracl) < PAPER.loc[noracl, "params"]
+    assert PARAMS.benchmarks["split_mnist"].outputs == 10
     two = CELLS["main", "split_mnist", "2L NORACL"]
     assert (grown(two, 1) > 0).all()
     assert (grown(two, 2) == 0).all()
@@ -55,14 +57,13 @@ def test_the_spread_over_seeds():
 
 def test_the_effective_dimension_never_says_no():
     for benchmark in ("permuted_mnist", "rotated_mnist"):
-        signals = pd.read_csv(f"reports/results/{benchmark}-noracl.signals.csv")
-        assert (signals["phi"] > load().noracl.gamma * signals["reference"]).all()
-        full, alone = (CELLS.get(("ablations", benchmark, row)) for row in ("full", "trigger fsat"))
-        if full is not None:
-            columns = ["seed", "task", "accuracy", "params", "width_1", "width_2"]
-            pd.testing.assert_frame_equal(
-                full[columns].reset_index(drop=True), alone[columns].reset_index(drop=True), check_exact=True
-            )
+        signals = results.signals(f"main/{benchmark}-noracl")
+        assert set(signals["layer"]) == {1, 2}
+        assert (signals["phi"] > PARAMS.noracl["gamma"] * signals["reference"]).all()
+        columns = ["seed", "task", "accuracy", "params", "width_1", "width_2"]
+        full, alone = (CELLS["ablations", benchmark, row][columns] for row in ("full", "trigger fsat"))
+        pd.testing.assert_frame_equal(full.reset_index(drop=True), alone.reset_index(drop=True), check_exact=True)
+    assert verdicts()["fsat-only-accuracy"] == "does not hold"
 
 
 def test_the_stress_test():
@@ -80,6 +81,9 @@ def test_the_stress_test():
     assert (after == 1).all().all(), "no seed grows after twenty tasks"
     table = pd.read_csv("reports/tables/stress50.csv").set_index("row").loc["NORACL"]
     assert (table["verdict"], table["params_verdict"]) == ("match", "match")
+    assert set(verdicts()[["stress-overtakes", "stress-50", "plasticity-overtakes"]]) == {"undecided"}
+    assert set(verdicts()[["plasticity-50", "locked-1"]]) == {"does not hold"}
+    assert verdicts()["stress-100"] != "holds"
 
 
 def test_heuristics():
@@ -90,7 +94,9 @@ def test_heuristics():
         assert mean("accuracy", *rule) > mean("accuracy", *full)
         assert mean("params", *rule) > mean("params", *full)
     assert PAPER.loc[fixed, "acc"] < PAPER.loc[("main", "permuted_mnist", "2L medium"), "acc"]
-    keys = [[("ablations", benchmark, row) for row in ("trigger ed", "full")] for benchmark in load().benchmarks]
+    keys = [
+        [("ablations", benchmark, row) for row in ("trigger ed", "full")] for benchmark in PARAMS.ablations.benchmarks
+    ]
     assert all(mean("accuracy", *ed) > mean("accuracy", *joint) for ed, joint in keys)
     assert sum(PAPER.loc[ed, "acc"] < PAPER.loc[joint, "acc"] for ed, joint in keys) == 2
     assert verdicts()["ed-only-params"] == "holds"
@@ -103,7 +109,7 @@ def test_initialisation():
         assert mean("params", *key) < mean("params", *full)
         assert PAPER.loc[key, "params"] < PAPER.loc[full, "params"]
     null = mean("accuracy", "ablations", "permuted_mnist", "init null-space")
-    assert abs(null - mean("accuracy", *full)) < load().tolerances.accuracy_points
+    assert abs(null - mean("accuracy", *full)) < PARAMS.tolerances.accuracy_points
     assert CELLS["ablations", "split_mnist", "init null-space"]["accuracy"].notna().all()
 
 
@@ -116,7 +122,7 @@ def test_split_cifar10():
     assert table.loc["NORACL", "acc_mean"] < static["acc_mean"].max()
     assert "holds" not in set(verdicts()[["cifar-control", "cifar-512", "cifar-1024"]])
     sizes = pd.read_csv("reports/tables/cifar10_sizes.csv").set_index(["row", "benchmark"])["params_mean"]["NORACL"]
-    assert sizes.idxmax() == f"size_{load().features.size}"
+    assert sizes.idxmax() == PARAMS.benchmarks["split_cifar10"].data.replace("cifar10", "size")
     assert sizes.min() == table.loc["128×128", "params_mean"], "not at all"
 
 

@@ -1,5 +1,5 @@
 import itertools
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -19,10 +19,14 @@ from noracl import (
     learn,
     permuted,
 )
-from noracl.learner import COMPONENTS
-from noracl.network import layers
-from noracl.optimisation import SGD, Batches
-from tests.helpers import plain_loss, toy_stream, toy_task
+from noracl.method.fisher import diagonal
+from noracl.method.initialisers import INITIALISERS
+from noracl.method.learner import COMPONENTS
+from noracl.method.network import layers
+from noracl.method.optimisation import SGD, Batches
+from noracl.method.seeds import generator
+from noracl.method.triggers import TRIGGERS
+from tests.helpers import one_hot, plain_loss, toy_stream, toy_task
 
 QUICK = OptimisationSettings(batch_size=32, epochs_first=3, epochs_later=3, rate_later=0.02)
 SMALL = Settings(hidden=(8, 6), optimisation=QUICK, ewc=EWCSettings(strength=10.0))
@@ -104,21 +108,6 @@ def test_clipping_is_by_the_global_norm_with_the_penalty_included():
     torch.testing.assert_close(moved / moved.norm(), -direction / direction.norm(), rtol=1e-3, atol=1e-5)
 
 
-def test_the_penalty_can_stay_outside_the_clipping():
-    task = toy_task()
-    learner = Learner(Stream([task], 3), STATIC, 0)
-    batches = Batches(task.x, task.y, 3, 1.0, 0.0, 96)
-    learner.consolidation.consolidate(learner.network, torch.full_like(learner.network.theta, 100.0))
-    learner.network.theta.add_(0.1)
-    before = learner.network.theta.clone()
-    SGD(learner.network, learner.consolidation, 0.01, clip=0.5, clip_penalty=False).epoch(batches, torch.arange(96))
-    theta = before.clone().requires_grad_()
-    (gradient,) = torch.autograd.grad(plain_loss(theta, learner.network.sizes, task.x, task.y), theta)
-    assert gradient.norm() > 0.5
-    expected = before - 0.01 * (0.5 * gradient / gradient.norm() + 10.0 * 100.0 * 0.1)
-    torch.testing.assert_close(learner.network.theta, expected, rtol=1e-4, atol=1e-5)
-
-
 def test_tau_may_start_at_zero_while_the_fisher_does_not():
     first, zero = (Learner(toy_stream(), growing(tau_start=start), 0) for start in ("first", "zero"))
     for learner in (first, zero):
@@ -127,17 +116,13 @@ def test_tau_may_start_at_zero_while_the_fisher_does_not():
     torch.testing.assert_close(zero.tau, 0.1 * first.tau)
 
 
-def test_fisher_batches_can_be_shuffled_without_shifting_other_draws():
-    fisher = FisherSettings(batches=1, order="shuffled")
-    stored, shuffled = (
-        Learner(toy_stream(), replace(STATIC, fisher=f), 0) for f in (FisherSettings(batches=1), fisher)
-    )
-    for learner in (stored, shuffled):
-        learner.learn_task(1, learner.stream.tasks[0])
-    assert torch.equal(stored.network.theta, shuffled.network.theta)
-    assert not torch.equal(stored.fisher_average, shuffled.fisher_average)
-    seen = [next(shuffled._fisher_batches())[0].clone() for _ in range(2)]
-    assert not torch.equal(*seen)
+def test_fisher_comes_from_the_first_rows_as_stored():
+    stream = toy_stream()
+    learner = Learner(stream, replace(STATIC, fisher=FisherSettings(batches=2)), 0)
+    learner.learn_task(1, stream.tasks[0])
+    first = zip(stream.tasks[0].x[:64].split(32), one_hot(stream.tasks[0].y[:64]).float().split(32), strict=True)
+    expected = diagonal(learner.network, first, FisherSettings(), generator(0))
+    torch.testing.assert_close(learner.fisher_average, expected)
 
 
 def test_permuted_stream_equals_a_stream_of_permuted_copies():
@@ -164,7 +149,7 @@ def test_scaling_equals_scaled_data():
 
 
 @pytest.mark.parametrize("hidden", [(7,), (8, 6), (10, 9, 8)])
-@pytest.mark.parametrize("trigger", ["joint", "ed", "fsat", "fixed", "scheduled", "loss", "none"])
+@pytest.mark.parametrize("trigger", TRIGGERS)
 def test_every_rule_runs_at_every_depth_and_its_history_adds_up(trigger, hidden):
     growth = GrowthSettings(
         trigger=trigger, percentile=100, gamma=0.5, cooldown=0, loss_window=1, loss_improvement=1.0, schedule=(1,)
@@ -186,6 +171,32 @@ def test_every_rule_runs_at_every_depth_and_its_history_adds_up(trigger, hidden)
     assert set(outcome.seconds) == set(COMPONENTS)
     assert all(0 <= f <= 1 for row in history.locked for f in row)
     assert all(0 < p <= n for p, n in zip(history.plastic, history.parameters, strict=True))
+
+
+FIRING = {"gamma": 0.5, "epsilon": 0.05, "percentile": 100.0, "cooldown": 0, "loss_window": 1, "loss_improvement": 1.0}
+FIRING |= {"fixed_neurons": 1, "scheduled_neurons": 1, "schedule": (0, 1), "loss_neurons": 1}
+OTHER = {"gamma": 0.7, "epsilon": 0.6, "percentile": 99.0, "cooldown": 9, "loss_window": 2, "loss_improvement": 0.0}
+OTHER |= {"fixed_neurons": 2, "scheduled_neurons": 2, "schedule": (1, 2), "loss_neurons": 2, "fsat_neurons": 2}
+OTHER |= {"scale": 0.5, "random_scale": 0.5, "tau_start": "zero"}
+
+
+@pytest.mark.parametrize(
+    ("trigger", "init"), [*((rule, "qr") for rule in TRIGGERS), *(("fixed", init) for init in INITIALISERS)]
+)
+def test_decisive_settings_are_those_that_change_a_run(trigger, init):
+    """Finished runs are found by them: one too few would take a run for another, one too many would repeat it."""
+
+    def run(**changes):
+        settings = growing(**{"trigger": trigger, "init": init, **FIRING, **changes})
+        outcome = learn(toy_stream(3), replace(settings, hidden=(5, 3)))
+        return outcome.history, outcome.network.theta.tolist()
+
+    decisive = GrowthSettings(trigger=trigger, init=init).decisive
+    plain = run()
+    assert OTHER.keys() | {"trigger", "init"} == {field.name for field in fields(GrowthSettings)}
+    assert run(**{name: value for name, value in OTHER.items() if name not in decisive}) == plain
+    for name in OTHER.keys() & decisive.keys():
+        assert run(**{name: OTHER[name]}) != plain, name
 
 
 def test_three_epochs_with_cooldown_by_hand(monkeypatch):
@@ -247,6 +258,20 @@ def test_old_weights_fisher_and_anchor_survive_growth_bit_for_bit():
     torch.testing.assert_close(learner.network.activations(probe)[-1], logits)
 
 
+@pytest.mark.parametrize(
+    ("init", "expected"),
+    [("qr", 0.3), ("null-space", 0.3), ("random", 0.02 * 3), ("he", 2**0.5), ("xavier", (2 * 9 / 514) ** 0.5)],
+)
+def test_new_neurons_start_at_the_scale_that_is_set(init, expected):
+    """Root mean square of the norm of their 9 weights; as many as it takes to tell."""
+    neurons = 1 if init == "null-space" else 497
+    learner = Learner(toy_stream(), growing(init=init, scale=0.3, random_scale=0.02), 0)
+    learner.task = learner.stream.tasks[0]
+    learner._widen(0, neurons)
+    new = learner.network.weights[0][8:]
+    assert new.square().sum(1).mean().sqrt().item() == pytest.approx(expected, rel=0.05)
+
+
 def test_the_same_seed_gives_the_same_bytes():
     settings = growing(percentile=95, gamma=0.5)
     a, b, other = (learn(toy_stream(), settings, seed) for seed in (3, 3, 4))
@@ -306,7 +331,8 @@ def test_on_task_sees_the_history_grow():
     [
         (Settings, {"hidden": (8, 0)}, "hidden must be a whole number of at least 1"),
         (Settings, {"hidden": ()}, "hidden must name"),
-        (Settings, {"init": "magic"}, "init must be one of"),
+        (Settings, {"init": "magic"}, "init must be one of glorot, he, lecun, torch, got 'magic'"),
+        (Settings, {"regulariser": "magic"}, "regulariser must be one of online_ewc, got 'magic'"),
         (OptimisationSettings, {"batch_size": 0}, "batch_size"),
         (OptimisationSettings, {"rate_later": 0.0}, r"rate_later must be a number in \(0"),
         (OptimisationSettings, {"rate_first": "0.1"}, "rate_first"),

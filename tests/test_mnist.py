@@ -1,13 +1,21 @@
 """Short runs on real MNIST."""
 
 import dataclasses
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
+import yaml
 
 from noracl import learn
-from pipeline.params import load
-from pipeline.streams import build_stream, drawn_pairs, mnist
+from pipeline.config import load
+from pipeline.data.download import MNIST_FILES
+from pipeline.data.manifests import Pixels, digest_of_files, read_manifest
+from pipeline.data.mnist import main, mnist
+from pipeline.data.streams import build_stream
+
+PIXELS = Pixels(data="", limit=None, mean=0.1307, deviation=0.3081)
 
 
 def test_files_are_what_they_should_be(mnist_folder):
@@ -19,32 +27,46 @@ def test_files_are_what_they_should_be(mnist_folder):
     assert abs(data.x.double().std().item() / 255 - 0.3081) < 1e-4
     few = mnist(600, mnist_folder)
     assert (len(few.x), len(few.x_test)) == (600, 100)
-    fewer = mnist(600, mnist_folder, held_out=100)
-    assert (len(fewer.x), len(fewer.x_test)) == (500, 100)
-    assert torch.equal(fewer.x, few.x[:500])
+    assert torch.equal(few.x, data.x[:600])
 
 
-@pytest.mark.parametrize("drawn", [(), ("order",), ("labels",), ("digits",), ("digits", "labels")])
-def test_what_a_seed_draws_of_a_split_stream(drawn):
-    section = load().benchmarks["split_mnist"].stream.model_copy(update={"drawn": drawn})
-    streams = [drawn_pairs(section, seed) for seed in range(20)]
-    given = set(section.pairs)
-    assert drawn_pairs(section, 3) == streams[3]
-    assert all(sorted(d for pair in pairs for d in pair) == list(range(10)) for pairs in streams)
-    assert any(pairs != list(section.pairs) for pairs in streams) == bool(drawn)
-    if drawn == ("order",):
-        assert all(set(pairs) == given for pairs in streams)
-    if drawn == ("labels",):
-        assert all([tuple(sorted(pair)) for pair in pairs] == list(section.pairs) for pairs in streams)
-    if "labels" not in drawn:
-        assert all(a < b for pairs in streams for a, b in pairs)
+def test_missing_files_are_named_with_the_command_that_makes_them(tmp_path):
+    for name in list(MNIST_FILES)[1:]:
+        (tmp_path / name).touch()
+    with pytest.raises(FileNotFoundError, match=f"lacks {next(iter(MNIST_FILES))}: run `dvc repro download@mnist`"):
+        mnist(None, tmp_path)
+
+
+def test_stage_pixels_writes_what_decides_the_inputs(tmp_path, monkeypatch):
+    shutil.copy("params.yaml", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"mnist\.json is missing: run `dvc repro pixels`"):
+        read_manifest("mnist")
+    main([])
+    stored = yaml.safe_load(Path("params.yaml").read_text())["data"]["mnist"]
+    assert read_manifest("mnist") == Pixels(data=digest_of_files(MNIST_FILES), **stored)
+
+
+def test_streams_show_scaled_pixels(mnist_folder):
+    """Mean 0 and deviation 1 of what a network sees."""
+    params = load()
+    few = PIXELS.model_copy(update={"limit": 600})
+    for name in ("permuted_mnist", "rotated_mnist", "split_mnist"):
+        chosen = params.benchmarks[name]
+        stream = build_stream(few, chosen.stream, chosen.outputs, 1)
+        assert (len(stream.tasks), stream.classes) == (chosen.stream.tasks, chosen.outputs)
+        assert build_stream(few, chosen.stream, chosen.outputs, 1) is stream, "kept"
+        assert (build_stream(few, chosen.stream, chosen.outputs, 2) is stream) == (name != "permuted_mnist")
+    seen = mnist(None, mnist_folder).x[:20000].float() * stream.scale + stream.shift
+    assert abs(seen.mean()) < 0.01
+    assert abs(seen.std() - 1) < 0.01
 
 
 def test_two_tasks_are_learnt_and_growth_helps(mnist_folder):
     """Few epochs on the second: over 95 % on the first alone, over 80 % on average, more with growth than without."""
     params = load()
     stream_section = params.benchmarks["permuted_mnist"].stream.model_copy(update={"tasks": 2})
-    stream = build_stream(stream_section, 10, params.inputs, None, 0)
+    stream = build_stream(PIXELS, stream_section, 10, 0)
     settings = params.settings("permuted_mnist", (32, 32))
     settings = dataclasses.replace(
         settings, optimisation=dataclasses.replace(settings.optimisation, epochs_first=10, epochs_later=6)

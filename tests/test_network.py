@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noracl import Network
-from noracl.network import INITIALISERS, Backprop, count, embed, layers, reorder_inputs
-from noracl.seeds import generator
+from noracl.method.network import WEIGHTS, Backprop, count, embed, layers, reorder_inputs
+from noracl.method.seeds import generator
 from tests.helpers import batch, network, one_hot, plain_logits, plain_loss
 
 SIZES = st.lists(st.integers(1, 6), min_size=3, max_size=6)
@@ -50,11 +50,11 @@ def test_forward_agrees_with_a_plain_forward_pass():
     ("scheme", "deviation"),
     [("glorot", (2 / 600) ** 0.5), ("he", (2 / 400) ** 0.5), ("lecun", 0.05), ("torch", 0.05 / 3**0.5)],
 )
-def test_initialisers_have_their_textbook_deviation(scheme, deviation):
+def test_first_weights_have_their_textbook_deviation(scheme, deviation):
     weight = Network.initialise((400, 200, 2), scheme, generator(0)).weights[0]
     assert weight.std().item() == pytest.approx(deviation, rel=0.02)
     assert weight.mean().abs().item() < deviation / 50
-    assert set(INITIALISERS) == {"glorot", "he", "lecun", "torch"}
+    assert set(WEIGHTS) == {"glorot", "he", "lecun", "torch"}
 
 
 def test_parameter_counts_of_the_paper():

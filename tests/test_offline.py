@@ -26,11 +26,13 @@ for call in (lambda: socket.create_connection(("192.0.2.1", 9), 0.01), lambda: s
 """
 
 
-@pytest.mark.parametrize(("module", "cut"), [("pipeline.train", True), ("pipeline.download", False)])
-def test_the_guard_of_the_tests_stops_all_but_downloads(tmp_path, module, cut):
+@pytest.mark.parametrize(
+    ("stage", "cut"), [("train main/split_mnist-static", True), ("train download", True), ("download mnist", False)]
+)
+def test_the_guard_of_the_tests_stops_all_but_downloads(tmp_path, stage, cut):
     log = tmp_path / "log"
     done = subprocess.run(
-        [sys.executable, "-c", TRY.format(folder=str(ROOT / "tests/injected")), module],
+        [sys.executable, "-c", TRY.format(folder=str(ROOT / "tests/injected")), "pipeline", *stage.split()],
         env={"NETWORK_LOG": str(log), "NETWORK": "on", "PATH": os.environ["PATH"]},
         capture_output=True,
         text=True,
@@ -44,11 +46,11 @@ def test_training_needs_no_network_at_all(place):  # noqa: F811
     if subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
         pytest.skip("this user may not cut processes off the network")
     done = subprocess.run(
-        [*UNSHARE, sys.executable, "-m", "pipeline.train", "split_mnist-static"],
+        [*UNSHARE, sys.executable, "-m", "pipeline", "train", "main/split_mnist-static"],
         cwd=place,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert (place / "reports/results/split_mnist-static.csv").exists()
+    assert (place / "reports/results/main/split_mnist-static/runs.csv").exists()

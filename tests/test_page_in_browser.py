@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.paths import PAGE
-from pipeline.report import figures
+from pipeline.report.page import figures
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FINDINGS = Path(__file__).parent / "page_findings.js"

@@ -1,8 +1,9 @@
 import pandas as pd
 import pytest
 
-from pipeline.params import load
-from pipeline.portability import COLUMNS, SETTINGS, compare, to_markdown
+from pipeline.config import load
+from pipeline.paths import PORTABILITY
+from pipeline.tools.portability import SETTINGS, compare, to_markdown
 
 
 def history(*values):
@@ -13,9 +14,9 @@ def history(*values):
     ("fresh", "first", "points", "within"),
     [
         (history((0.9, 100), (0.8, 120)), "none", "0.00", "yes"),
-        (history((0.9, 100), (0.83, 120)), 2, "3.00", "yes"),
-        (history((0.8, 100), (0.8, 120)), 1, "10.00", "no"),
-        (history((0.9, 100), (0.8, 151)), 2, "0.00", "no"),
+        (history((0.9, 100), (0.83, 120)), "2", "3.00", "yes"),
+        (history((0.8, 100), (0.8, 120)), "1", "10.00", "no"),
+        (history((0.9, 100), (0.8, 151)), "2", "0.00", "no"),
     ],
 )
 def test_where_and_how_far_two_histories_part(fresh, first, points, within):
@@ -26,8 +27,8 @@ def test_where_and_how_far_two_histories_part(fresh, first, points, within):
 
 
 def test_the_committed_table_is_its_csv_in_words():
-    table = pd.read_csv("reports/tables/portability.csv", dtype=str, keep_default_na=False)
-    assert list(table) == list(COLUMNS)
-    assert set(table["setting"]) == set(SETTINGS)
-    with open("reports/tables/portability.md") as file:
-        assert file.read() == to_markdown(table)
+    table = pd.read_csv(PORTABILITY, dtype=str, keep_default_na=False)
+    one = history((0.9, 100))
+    assert list(table) == ["setting", "meaning", "instructions", "benchmark", *compare(one, one, load())]
+    assert dict(zip(table["setting"], table["meaning"], strict=True)) == SETTINGS
+    assert PORTABILITY.with_suffix(".md").read_text() == to_markdown(table)

@@ -1,12 +1,15 @@
 """What is installed is what requirements.txt says, and pip takes nothing else."""
 
+import ast
 import re
+import sys
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
+PROJECT = tomllib.loads(Path("pyproject.toml").read_text())
 PIN = re.compile(
     r"^([\w.-]+)==([\w.]+)( ; sys_platform == '\w+')?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
 )
@@ -39,5 +42,18 @@ def test_make_installs_with_hashes_and_the_extra_is_the_same_release():
     assert pip.endswith(" --require-hashes")
     assert installs
     assert all(line.count("$(PIP)") == line.count("-r requirements") for line in installs)
-    extra = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]["cluster"]
+    extra = PROJECT["project"]["optional-dependencies"]["cluster"]
     assert extra == [f"distributed=={pins('requirements.txt')['distributed'][2]}"]
+
+
+def test_the_library_is_installed_whole_and_imports_what_it_declares():
+    packages = {".".join(path.parent.parts) for path in Path("noracl").rglob("__init__.py")}
+    assert set(PROJECT["tool"]["setuptools"]["packages"]) == packages
+    used = {"noracl"}
+    for path in Path("noracl").rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+        used |= {name.partition(".")[0] for name in names}
+    declared = {re.match(r"\w+", name)[0] for name in PROJECT["project"]["dependencies"]}
+    assert used - set(sys.stdlib_module_names) == declared | {"noracl"}

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noracl.plasticity import effective_learning_rate, locked_fraction, plastic_parameters
-from noracl.seeds import generator
-from noracl.signals import effective_dimension, new_neurons, percentile
+from noracl.method.plasticity import effective_learning_rate, locked_fraction, plastic_parameters
+from noracl.method.seeds import generator
+from noracl.method.signals import effective_dimension, new_neurons, percentile
 
 
 def of_rank(rank, samples, neurons, singular=1.0, seed=0):

@@ -3,18 +3,16 @@
 import pandas as pd
 import pytest
 
-from pipeline import claims  # noqa: F401  (registers all statistics)
-from pipeline.statistics import STATISTICS
+from pipeline.evidence.statistics import STATISTICS
 
 
-def cell(column="accuracy", *, seeds=(), start=None, **more):
+def cell(column="accuracy", *, seeds=(), start=None):
     """Runs of one method; ``seeds`` are final values of the column, seed by seed, ``start`` those after task 1."""
     rows = []
     for seed, end in enumerate(seeds):
-        extra = {name: values[seed] for name, values in more.items()}
         begin = end if start is None else start[seed]
-        rows.append({"seed": str(seed), "task": 3, column: end, **extra})
-        rows.append({"seed": str(seed), "task": 1, column: begin, **extra})
+        rows.append({"seed": str(seed), "task": 3, column: end})
+        rows.append({"seed": str(seed), "task": 1, column: begin})
     return pd.DataFrame(rows)
 
 

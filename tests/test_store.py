@@ -1,21 +1,36 @@
 import dataclasses
-import hashlib
 import json
 import os
 import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from noracl import History
-from pipeline import files, store
-from pipeline.params import load
-from pipeline.runs import Record, Run, machine
-from pipeline.suites import ablations, table1
+from noracl.method.initialisers import INITIALISERS
+from pipeline import files
+from pipeline.config import parse
+from pipeline.data.manifests import Pixels
+from pipeline.experiments.suites import Builder
+from pipeline.runs import canaries, store
+from pipeline.runs.provenance import machine
+from pipeline.runs.run import Record, Run
+from tests.conftest import ROOT, merge
+
+#: The choices under which the keys below were written down.
+CHOICES = {
+    "training": {"init": "glorot", "fisher": {"estimator": "per_sample", "labels": "true"}, "ewc": {"start": "first"}},
+    "noracl": {"tau_start": "first"},
+}
+MAKE = Builder(
+    parse(yaml.safe_dump(merge(yaml.safe_load((ROOT / "params.yaml").read_text()), CHOICES))),
+    lambda name: Pixels(data="hash of files", limit=None, mean=0.1307, deviation=0.3081),
+)
 
 
 def a_run(**changes) -> Run:
-    return dataclasses.replace(table1(load(), "permuted_mnist", "noracl")[0], **changes)
+    return dataclasses.replace(MAKE.noracl("", "permuted_mnist")[0], **changes)
 
 
 def growth(run, **changes):
@@ -51,7 +66,9 @@ def test_the_key_follows_what_decides_the_run_and_nothing_else():
     other = [
         a_run(seed=9),
         a_run(outputs=11),
-        a_run(limit=600),
+        a_run(data=run.data.model_copy(update={"limit": 600})),
+        a_run(data=run.data.model_copy(update={"mean": 0.0})),
+        a_run(observed=True),
         growth(run, gamma=0.8),
         growth(run, scale=0.3),
         growth(run, init="he"),
@@ -65,24 +82,22 @@ def test_the_key_follows_what_decides_the_run_and_nothing_else():
     assert growth(growth(run, trigger="loss"), loss_window=9).key != growth(run, trigger="loss").key
 
 
-def test_finished_runs_are_found_again():
-    """Keys under which results were computed: whatever is added to runs must leave them as they are."""
-    choices = {
-        **{"data.limit": None, "data.held_out": 0, "inputs.mean": 0.1307, "inputs.deviation": 0.3081},
-        **{"network.init": "glorot", "optimisation.clip_penalty": True, "fisher.estimator": "per_sample"},
-        **{"fisher.labels": "true", "fisher.batches": 5, "fisher.order": "stored", "ewc.start": "first"},
-        **{"noracl.tau_start": "first", "benchmarks.split_mnist.stream.drawn": []},
-    }
-    params = load().changed(choices)
-    assert table1(params, "permuted_mnist", "noracl")[-1].key == "2a4f37b8f226a5b23319d7e6d9260ff3"
-    assert table1(params, "rotated_mnist", "static")[-1].key == "116daa9c395df8a477c9ed9836ced26a"
-    assert ablations(params, "split_mnist")[-1].key == "db628461d4635fdcd88933ab21833370"
+def test_finished_runs_are_found_again(monkeypatch):
+    """Keys of before: whatever is added to runs must leave them as they are while the canaries are the same."""
+    monkeypatch.setattr(canaries, "digest", lambda run: "canary")
+    assert MAKE.noracl("", "permuted_mnist")[-1].key == "975bf5b19f3d6428b7cf5466c7aeafaa"
+    assert MAKE.static("", "rotated_mnist")[-1].key == "f7475ba26329e0b43e9ffd544c71a178"
+    assert MAKE.ablations("", "split_mnist")[-1].key == "aac04f908e3008d75e9d648466cff594"
 
 
-def test_numerics_are_part_of_the_key(monkeypatch):
-    before = a_run().key
-    monkeypatch.setattr("pipeline.runs.NUMERICS", 10**6)
-    assert a_run().key != before
+def test_numerics_are_part_of_the_key_of_the_runs_that_use_them(monkeypatch):
+    runs = [a_run(), growth(a_run(), init="he"), growth(a_run(), trigger="none")]
+    before = [run.key for run in runs]
+    original = INITIALISERS["qr"]
+    changed = dataclasses.replace(original, columns=lambda *given: 1.001 * original.columns(*given))
+    monkeypatch.setitem(INITIALISERS, "qr", changed)
+    monkeypatch.setattr(canaries, "compute", canaries.compute.__wrapped__)
+    assert [run.key == key for run, key in zip(runs, before, strict=True)] == [False, True, True]
 
 
 def test_a_long_permuted_stream_serves_its_beginning(tmp_path):
@@ -116,13 +131,6 @@ def test_the_file_of_another_run_is_not_read_as_this_one(tmp_path):
     store.save(other, record(), tmp_path)
     (tmp_path / f"{other.key}.json").rename(tmp_path / f"{run.key}.json")
     assert store.find(run, tmp_path) is None
-
-
-def test_files_from_before_keys_stood_in_them_are_still_read(tmp_path):
-    run = a_run()
-    body = json.dumps({"label": run.label, **record().to_dict()}).encode()
-    (tmp_path / f"{run.key}.json").write_bytes(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-    assert store.find(run, tmp_path) == record()
 
 
 def test_scraps_of_killed_writers_are_swept_when_they_are_old(tmp_path):

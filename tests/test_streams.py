@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noracl import Stream, Task, permuted, rotated, split
-from noracl.seeds import generator
-from noracl.streams import rotate
+from noracl.method.seeds import generator
+from noracl.method.streams import rotate
 from tests.helpers import toy_task
 
 

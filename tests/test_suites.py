@@ -2,38 +2,43 @@ import dataclasses
 
 import pytest
 
-from pipeline.params import load
-from pipeline.runs import compute
-from pipeline.suites import ablations, sensitivity, stress, stress_names, suites, table1
+from pipeline.config import load
+from pipeline.experiments.suites import suites
+from pipeline.runs.run import compute
 
-PARAMS = load()
+SUITES = suites(load())
+
+
+def few(run, images):
+    return dataclasses.replace(run, data=run.data.model_copy(update={"limit": images}))
 
 
 def test_names_of_rows_are_the_agreed_ones():
-    rows = dict.fromkeys(run.method for run in ablations(PARAMS, "split_mnist"))
+    rows = dict.fromkeys(run.method for run in SUITES["ablations/split_mnist"].runs())
     assert list(rows) == [
         *("full", "init random", "init he", "init xavier", "init null-space", "init zero"),
         *("trigger ed", "trigger fsat", "trigger fixed", "trigger scheduled", "trigger loss"),
     ]
-    rows = dict.fromkeys(run.method for run in sensitivity(PARAMS))
+    rows = dict.fromkeys(run.method for run in SUITES["sensitivity/permuted_mnist"].runs())
     assert list(rows) == [
         *("default", "gamma=0.80", "gamma=0.85", "gamma=0.95", "p=10", "p=15", "p=20", "p=30"),
         *("eps=0.01", "eps=0.10"),
     ]
-    assert stress_names(PARAMS) == ["stress-32×32", "stress-75×32", "stress-64×64", "stress-noracl"]
-    assert [(run.method, run.seed) for run in stress(PARAMS, "stress-75×32")] == [("75×32", seed) for seed in range(5)]
+    names = [name for name, suite in SUITES.items() if suite.table == "stress"]
+    assert names == ["stress/32x32", "stress/75x32", "stress/64x64", "stress/noracl"]
+    assert [(run.method, run.seed) for run in SUITES["stress/75x32"].runs()] == [("75×32", seed) for seed in range(5)]
+    assert all(run.suite == name for name, suite in SUITES.items() for run in suite.runs())
 
 
 def test_shared_runs_have_one_key():
     """The full model of the ablations, the default of the sensitivity study, and the first tasks of the long stream."""
-    main = {run.key for run in table1(PARAMS, "permuted_mnist", "noracl") if len(run.settings.hidden) == 2}
-    assert {run.key for run in ablations(PARAMS, "permuted_mnist") if run.method == "full"} == main
-    assert {run.key for run in sensitivity(PARAMS) if run.method == "default"} == main
-    assert {run.key for run in stress(PARAMS, "stress-noracl")} == main
-    static = {run.key for run in table1(PARAMS, "permuted_mnist", "static")}
-    assert {run.key for name in ("32×32", "64×64") for run in stress(PARAMS, f"stress-{name}")} <= static
-    everything = [run.key for runs in suites(PARAMS).values() for run in runs]
-    assert len(set(everything)) < len(everything)
+    keys = {name: [run.key for run in suite.runs()] for name, suite in SUITES.items()}
+    main = {run.key for run in SUITES["main/permuted_mnist-noracl"].runs() if run.layers == 2}
+    for suite, method in (("ablations", "full"), ("sensitivity", "default")):
+        assert {run.key for run in SUITES[f"{suite}/permuted_mnist"].runs() if run.method == method} == main
+    assert set(keys["stress/noracl"]) == main
+    assert {*keys["stress/32x32"], *keys["stress/64x64"]} <= set(keys["main/permuted_mnist-static"])
+    assert all(len(set(own)) == len(own) for own in keys.values())
 
 
 @pytest.mark.parametrize(
@@ -43,17 +48,17 @@ def test_shared_runs_have_one_key():
 def test_fixed_and_scheduled_growth_end_at_the_papers_sizes(benchmark, fixed, scheduled, mnist_folder):
     """On few images: the sizes follow from the calendar alone. The paper cuts its counts to hundreds."""
     wanted = {"trigger fixed": fixed, "trigger scheduled": scheduled}
-    for run in ablations(PARAMS, benchmark):
+    for run in SUITES[f"ablations/{benchmark}"].runs():
         if run.method in wanted and run.seed == 0:
-            history = compute(dataclasses.replace(run, limit=300)).history
+            history = compute(few(run, 300)).history
             assert history.parameters[-1] // 100 * 100 == wanted[run.method]
 
 
 def test_the_short_stress_stream_is_the_beginning_of_the_long_one(mnist_folder):
-    long = stress(PARAMS, "stress-noracl")[0]
+    long = SUITES["stress/noracl"].runs()[0]
     section = long.stream.model_copy(update={"tasks": 4})
     quick = dataclasses.replace(long.settings.optimisation, epochs_first=2, epochs_later=2)
     settings = dataclasses.replace(long.settings, optimisation=quick)
-    four = dataclasses.replace(long, stream=section, limit=600, settings=settings)
+    four = dataclasses.replace(few(long, 600), stream=section, settings=settings)
     two = dataclasses.replace(four, stream=section.model_copy(update={"tasks": 2}))
     assert compute(four).first(2).history == compute(two).history

@@ -4,26 +4,18 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipeline import tables
-from pipeline.params import load
-from pipeline.suites import ON_FEATURES, runs_of_suite, stress_names, suites
-from pipeline.tables import (
-    compare,
-    counts,
-    overtakes,
-    read_results,
-    readme_with_tables,
-    refresh_readme,
-    seconds_by_table,
-    stress_results,
-    suites_of_tables,
-    timing_markdown,
-    to_markdown,
-    verdict,
-)
+from pipeline.config import load
+from pipeline.evidence import results
+from pipeline.evidence.verdicts import counts, verdict
+from pipeline.experiments.suites import suites
+from pipeline.report import costs_table, readme
+from pipeline.report.tables import compare, overtakes, results_of, to_markdown
 
 NAN = math.nan
-LIMITS = load().tolerances
+PARAMS = load()
+LIMITS = PARAMS.tolerances
+MACHINE = {"cpu": "c", "instructions": "i", "torch": "t", "python": "p"}
+NO_PAPER = pd.DataFrame(columns=["row", "benchmark", "params", "params_sd", "acc", "acc_sd"])
 
 
 @pytest.mark.parametrize(
@@ -48,26 +40,26 @@ def test_more_seeds_make_the_verdict_stricter():
     assert verdict(77.5, 3.0, 50, 80.0, 0.0, 1.0) == "lower"
 
 
-def results(accuracies, params):
+def made_up(accuracies, params):
     rows = []
     for seed, (value, p) in enumerate(zip(accuracies, params, strict=True)):
         for task in (2, 1):
             row = {"row": "2L NORACL", "benchmark": "b", "seed": seed, "task": task}
             rows.append({**row, "accuracy": value - 0.1 * (2 - task), "params": p, "plastic": p / 2})
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).assign(suite="main/b-noracl", layers=2)
 
 
 def test_a_cell_is_mean_and_deviation_over_seeds_after_the_last_task():
-    paper = pd.DataFrame(
-        [{"row": "2L NORACL", "benchmark": "b", "params": 1000, "params_sd": NAN, "acc": 80.0, "acc_sd": 1.0}]
-    )
+    numbers = {"benchmark": "b", "params": 1000, "params_sd": NAN, "acc": 80.0, "acc_sd": 1.0}
+    paper = pd.DataFrame([{"row": row, **numbers} for row in ("2L large", "2L NORACL")])
     chosen = pd.DataFrame({"row": ["2L NORACL"], "benchmark": ["b"]})
-    (row,) = compare(results([0.79, 0.81, 0.83], [900, 1000, 1100]), paper, chosen, LIMITS).to_dict("records")
+    (row,) = compare(made_up([0.79, 0.81, 0.83], [900, 1000, 1100]), paper, chosen, LIMITS).to_dict("records")
     assert (row["seeds"], row["acc_mean"], row["acc_sd"]) == (3, 81.0, 2.0)
     assert (row["params_mean"], row["params_sd"], row["paper_params"]) == (1000, 100, 1000)
     assert (row["verdict"], row["params_verdict"], row["selected_on"]) == ("match", "match", "yes")
     assert pd.isna(row["paper_params_sd"])
-    table = compare(results([0.5], [2000]), paper, chosen.iloc[:0], LIMITS)
+    assert isinstance(row["seeds"], int), "also where the paper has cells that we have not"
+    table = compare(made_up([0.5], [2000]), paper, chosen.iloc[:0], LIMITS)
     (row,) = table.to_dict("records")
     assert (row["verdict"], row["params_verdict"], row["selected_on"]) == ("lower", "higher", "no")
     assert counts(table) == {
@@ -75,42 +67,36 @@ def test_a_cell_is_mean_and_deviation_over_seeds_after_the_last_task():
         "selected_on": {"match": 0, "cells": 0},
         "held_out": {"match": 0, "cells": 1},
     }
-    text = to_markdown(table, [{"cpu": "c", "instructions": "i", "torch": "t", "python": "p"}])
+    text = to_markdown(table, [MACHINE], PARAMS, {})
     assert "| 2L NORACL | 2.0k ▲ (1.0k) | 50.0 ▼ (80.0 ± 1.0) |" in text
     assert "Computed on c (i), torch t, Python p." in text
     assert "the paper's in brackets" in text
 
 
 def test_where_the_paper_has_no_numbers_nothing_is_said_of_it():
-    paper = pd.DataFrame(columns=["row", "benchmark", "params", "params_sd", "acc", "acc_sd"])
-    sizes = results([0.5], [2000]).assign(benchmark="size_64")
-    table = compare(sizes, paper, paper[["row", "benchmark"]], LIMITS)
-    text = to_markdown(table, [{"cpu": "c", "instructions": "i", "torch": "t", "python": "p"}])
-    assert text.startswith("| | 64×64 pixels: params | 64×64 pixels: accuracy % |")
+    sizes = made_up([0.5], [2000]).assign(benchmark="size_64")
+    table = compare(sizes, NO_PAPER, NO_PAPER, LIMITS)
+    text = to_markdown(table, [MACHINE], PARAMS, {})
+    assert text.startswith("|  | 64×64 pixels: params | 64×64 pixels: accuracy % |")
     assert "| 2L NORACL | 2.0k | 50.0 |" in text
     assert text.endswith("\n\nOne seed. Computed on c (i), torch t, Python p.\n")
 
 
-def test_readme_blocks_are_replaced_and_the_rest_is_kept(tmp_path):
-    (tmp_path / "main.md").write_text("| new |\n")
-    text = "before\n<!-- table main -->\n| old |\n<!-- end -->\nafter\n"
-    once = readme_with_tables(text, tmp_path)
-    assert once == "before\n<!-- table main -->\n| new |\n<!-- end -->\nafter\n"
-    assert readme_with_tables(once, tmp_path) == once
-
-
-def test_the_readme_waits_for_tables_that_other_stages_make(tmp_path, monkeypatch):
+def test_readme_blocks_are_replaced_and_the_rest_is_kept(tmp_path, monkeypatch):
+    text = "before\n<!-- table main -->\n| old |\n<!-- end -->\nafter\n<!-- table other -->\n<!-- end -->\n"
     monkeypatch.chdir(tmp_path)
-    refresh_readme()
-    text = "<!-- table main -->\nold\n<!-- end -->\n<!-- table claims -->\nold\n<!-- end -->\n"
-    Path("README.md").write_text(text)
     Path("reports/tables").mkdir(parents=True)
-    Path("reports/tables/main.md").write_text("new\n")
-    refresh_readme()
+    Path("reports/tables/main.md").write_text("| new |\n")
+    Path("README.md").write_text(text)
+    with pytest.raises(FileNotFoundError, match=r"other\.md"):
+        readme.refresh()
     assert Path("README.md").read_text() == text
-    Path("reports/tables/claims.md").write_text("new\n")
-    refresh_readme()
-    assert Path("README.md").read_text() == text.replace("old", "new")
+    Path("reports/tables/other.md").write_text("| else |\n")
+    for _ in range(2):
+        readme.refresh()
+        assert Path("README.md").read_text() == (
+            "before\n<!-- table main -->\n| new |\n<!-- end -->\nafter\n<!-- table other -->\n| else |\n<!-- end -->\n"
+        )
 
 
 def test_table_1_is_complete():
@@ -127,7 +113,7 @@ def test_table_1_is_complete():
     fixed = table[~table["row"].str.contains("NORACL")].set_index(["row", "benchmark"])["params_mean"]
     assert fixed["1L medium", "permuted_mnist"] == 25408
     assert fixed["2L large", "split_mnist"] == 54912
-    main = read_results(*suites_of_tables(load())["main"])
+    main = results.runs("main")
     assert set(main.seed) == {0, 1, 2, 3, 4}
     assert main[["accuracy", "accuracy_first", "accuracy_newest", "locked_1"]].max().max() <= 1.0
 
@@ -147,69 +133,69 @@ def test_table_2_is_complete():
 
 def test_the_image_size_follows_from_the_static_heads():
     """The size whose mean over the compared heads is nearest to the paper's, as the notes say."""
-    params, sizes = load(), pd.read_csv("reports/tables/cifar10_sizes.csv")
+    sizes = pd.read_csv("reports/tables/cifar10_sizes.csv")
     paper = pd.read_csv("reports/paper/cifar10.csv").set_index("row")["acc"]
-    heads = list(params.cifar10.compared_heads)
+    heads = list(PARAMS.image_sizes.heads)
     means = sizes[sizes["row"].isin(heads)].groupby("benchmark")["acc_mean"].mean()
-    assert set(means.index) == {f"size_{size}" for size in params.features.compared}
-    assert (means - paper[heads].mean()).abs().idxmin() == f"size_{params.features.size}"
+    assert set(means.index) == {f"size_{size}" for size in PARAMS.encoder.sizes}
+    nearest = (means - paper[heads].mean()).abs().idxmin()
+    assert nearest.replace("size", "cifar10") == PARAMS.benchmarks["split_cifar10"].data
+    printed = "{:.1f}, {:.1f} and {:.1f} %".format(*(means[f"size_{size}"] for size in PARAMS.encoder.sizes))
+    assert f"Our means at the three sizes are {printed}" in Path("reports/RECONSTRUCTION.md").read_text()
 
 
 def test_a_cell_with_an_infeasible_run_has_no_mean():
-    frame = results([0.8, 0.9], [10, 20])
-    infeasible = {"row": "2L NORACL", "benchmark": "b", "seed": 2, "task": 0}
-    frame = pd.concat([frame, pd.DataFrame([infeasible])], ignore_index=True)
-    paper = pd.DataFrame(columns=["row", "benchmark", "params", "params_sd", "acc", "acc_sd"])
-    table = compare(frame, paper, paper, LIMITS)
+    frame = made_up([0.8, 0.9], [10, 20])
+    infeasible = frame[:1].assign(seed=2, task=0, accuracy=NAN, params=NAN, plastic=NAN)
+    table = compare(pd.concat([frame, infeasible]), NO_PAPER, NO_PAPER, LIMITS)
     (row,) = table.to_dict("records")
     assert (row["seeds"], row["infeasible"], row["verdict"]) == (2, 1, "n/a")
     assert pd.isna(row["acc_mean"])
-    assert "N/A, infeasible in 1 of 3 seeds" in to_markdown(table, [])
+    assert "N/A, infeasible in 1 of 3 seeds" in to_markdown(table, [], PARAMS, {})
 
 
 def test_the_stress_tables_are_complete():
     """Five seeds each; the short table is the beginning of the long results."""
-    results = read_results(*stress_names(load()))
+    stress = results.runs("stress")
     short = {"32×32", "75×32", "NORACL"}
     for tasks, methods in ((50, short), (100, {*short, "64×64"})):
         table = pd.read_csv(f"reports/tables/stress{tasks}.csv").set_index("row")
         assert set(table.index) == methods
         assert set(table["seeds"]) == {5}
         for method in methods:
-            last = results[(results["method"] == method) & (results["task"] == tasks)]
+            last = stress[(stress["method"] == method) & (stress["task"] == tasks)]
             assert table.loc[method, "acc_mean"] == pytest.approx(100 * last["accuracy"].mean(), abs=0.006)
             assert table.loc[method, "plastic_mean"] == pytest.approx(last["plastic"].mean(), abs=0.5)
     assert table.loc["75×32", "params_mean"] == 784 * 75 + 75 * 32 + 32 * 10
-    assert results.groupby(["method", "seed"])["task"].max().eq(100).all()
+    assert stress.groupby(["method", "seed"])["task"].max().eq(100).all()
 
 
-def test_the_short_stream_is_the_beginning_of_the_long_one():
-    cells = [(method, task) for method in ("64×64", "NORACL") for task in (1, 50, 51, 100)]
-    frame = pd.DataFrame(cells, columns=["method", "task"])
-    stress = load().stress
-    assert stress_results(frame, 50, stress).values.tolist() == [["NORACL", 1], ["NORACL", 50]]
-    assert len(stress_results(frame, 100, stress)) == 8
+def test_the_short_stream_is_the_beginning_of_the_long_one(monkeypatch):
+    cells = [(suite, task) for suite in ("stress/64x64", "stress/noracl") for task in (1, 50, 51, 100)]
+    frame = pd.DataFrame(cells, columns=["suite", "task"])
+    monkeypatch.setattr(results, "runs", lambda *tables: frame if tables == ("stress",) else None)
+    assert results_of("stress50", PARAMS.stress).values.tolist() == [["stress/noracl", 1], ["stress/noracl", 50]]
+    assert len(results_of("stress100", PARAMS.stress)) == 8
 
 
 def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     """The full model of the ablations and the default of the sensitivity study are runs of Table 1."""
-    params = load()
-    for suite in (*suites(params), *ON_FEATURES):
-        frame = pd.DataFrame({"total": [7200.0] * len(runs_of_suite(params, suite))})
-        if suite.startswith("stress"):
+    for suite in suites(PARAMS).values():
+        names = [(run.benchmark, run.method, run.layers, run.seed) for run in suite.runs()]
+        frame = pd.DataFrame(names, columns=["benchmark", "method", "layers", "seed"]).assign(total=7200.0)
+        if suite.table == "stress":
             frame["cpu"] = 3600.0
-        frame.to_csv(tmp_path / f"{suite}.csv")
-    monkeypatch.setattr(tables, "TIMING", tmp_path)
-    found = seconds_by_table(params)
-    assert {name: len(seconds) for name, (seconds, _) in found.items()} == {
+        (tmp_path / suite.table).mkdir(exist_ok=True)
+        frame.to_csv(tmp_path / f"{suite.name}.csv", index=False)
+    monkeypatch.setattr(costs_table, "TIMING", tmp_path)
+    rows = [line.strip("| ").split(" | ") for line in costs_table.hours_markdown(PARAMS).splitlines()]
+    assert {row[0]: int(row[1]) for row in rows[2:8]} == {
         **{"main": 120, "cifar10": 30, "cifar10_sizes": 8, "stress tests": 20, "ablations": 150, "sensitivity": 45}
     }
-    assert found["stress tests"] == ([3600.0] * 20, True)
-    text = timing_markdown(params)
-    assert "| stress tests | 20 | 20.00 h | 10.00 h | 1.25 h |" in text
-    assert "| all | 373 | **726.00 h** | **363.00 h** | **46.38 h** |" in text
-    assert (
-        "wall-clock beside other work, so too long, for main, cifar10, cifar10_sizes, ablations, sensitivity." in text
+    assert rows[5] == ["stress tests", "20", "20.00 h", "10.00 h", "1.25 h"]
+    assert rows[8] == ["all", "373", "**726.00 h**", "**363.00 h**", "**46.38 h**"]
+    assert rows[-1][0].endswith(
+        "wall-clock beside other work, so too long, for main, cifar10, cifar10_sizes, ablations, sensitivity."
     )
 
 

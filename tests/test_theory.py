@@ -6,9 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from noracl import EWCSettings, theory
-from noracl.seeds import generator
-from noracl.theory import Associations
+from noracl import EWCSettings
+from noracl.analysis import recall, theory
+from noracl.analysis.theory import Associations
+from noracl.method.seeds import generator
+from pipeline.experiments.power_laws import fit_exponent, half_width, mean_fit
 
 sizes = st.integers(1, 12)
 seeds = st.integers(0, 999)
@@ -65,9 +67,14 @@ def test_scaling_inside_the_nonlinearity_is_no_scaling():
 
 def test_few_inputs_correlate_the_features():
     wide, narrow = (theory.draw(200, d, 128, generator(0)).static(128).features for d in (4096, 32))
-    assert theory.overlap(wide) == pytest.approx(1 / 128, rel=0.1)
-    assert theory.overlap(narrow) > 2 / 128
-    assert theory.overlap(torch.eye(3)) == 0
+
+    def overlap(features):
+        """Mean squared x·x' over pairs of patterns; 1/M for independent features of norm 1."""
+        gram = features @ features.t()
+        return (gram.square().sum() - gram.diagonal().square().sum()).item() / (200 * 199)
+
+    assert overlap(wide) == pytest.approx(1 / 128, rel=0.1)
+    assert overlap(narrow) > 2 / 128
 
 
 @given(sizes, seeds)
@@ -135,7 +142,7 @@ def test_ewc_is_the_same_on_scaled_and_unscaled_features():
     static = drawn.static(9)
     unscaled = theory.course(drawn, lambda t: torch.full((9,), float(t), dtype=torch.float64))
     torch.testing.assert_close(
-        theory.recall(static, theory.static_ewc(static)), theory.recall(drawn, unscaled), rtol=1e-9, atol=1e-9
+        recall.recall(static, theory.static_ewc(static)), recall.recall(drawn, unscaled), rtol=1e-9, atol=1e-9
     )
 
 
@@ -148,9 +155,9 @@ def test_full_fisher_is_least_squares_over_all_tasks():
 
 def test_full_fisher_retains_as_many_patterns_as_there_are_units():
     drawn = theory.draw(16, 256, 16, generator(0)).static(16)
-    recalled = theory.recall(drawn, theory.full_fisher_ewc(drawn, 1e-9))
+    recalled = recall.recall(drawn, theory.full_fisher_ewc(drawn, 1e-9))
     torch.testing.assert_close(recalled[-1], torch.ones(16, dtype=torch.float64), rtol=0, atol=1e-3)
-    assert theory.so_far(theory.recall(drawn, theory.static_ewc(drawn)), 15).min() < 0.5
+    assert recall.so_far(recall.recall(drawn, theory.static_ewc(drawn)), 15).min() < 0.5
 
 
 @given(st.integers(1, 8), st.integers(1, 6), st.integers(2, 6), seeds)
@@ -169,7 +176,7 @@ def test_theorem_1_and_corollary_1(width, neurons, tasks, seed):
         assert not weights[t, widths[t] :].any(), "the unborn are silent"
     scale = weights.abs().max().item()
     torch.testing.assert_close(
-        theory.own_units(drawn, weights[-1], widths), torch.ones(tasks, dtype=torch.float64), rtol=0, atol=1e-11 * scale
+        recall.own_units(drawn, weights[-1], widths), torch.ones(tasks, dtype=torch.float64), rtol=0, atol=1e-11 * scale
     )
     found = [theory.preservation(drawn, widths, epsilon) for epsilon in (1e-2, 1e-4, 1e-6, 1e-8)]
     x, old = drawn.features[-1], widths[-2]
@@ -216,10 +223,10 @@ def test_gate_compares_the_current_fisher_with_the_past():
 
 def test_ewc_keeps_every_pattern_at_the_same_signal():
     width, tasks = 20, 50
-    mean = theory.expected_recall([width / (width + t) for t in range(tasks)], width).mean
+    mean = recall.expected_recall([width / (width + t) for t in range(tasks)], width).mean
     for t in (0, 1, 30, 49):
-        torch.testing.assert_close(theory.so_far(mean, t), torch.full((t + 1,), width / (width + t)).double())
-    torch.testing.assert_close(theory.expected_recall([1.0] * 3, 4).mean[2], torch.tensor([9 / 16, 3 / 4, 1]).double())
+        torch.testing.assert_close(recall.so_far(mean, t), torch.full((t + 1,), width / (width + t)).double())
+    torch.testing.assert_close(recall.expected_recall([1.0] * 3, 4).mean[2], torch.tensor([9 / 16, 3 / 4, 1]).double())
 
 
 @pytest.mark.parametrize("method", ["gd", "ewc"])
@@ -231,11 +238,11 @@ def test_expected_recall_is_what_independent_features_give(method):
     }[method]
     signs = [independent(tasks, width, seed) for seed in range(draws)]
     scaled = [Associations(a.features.sign() / math.sqrt(width), a.labels) for a in signs]
-    recalled = torch.stack([theory.so_far(theory.recall(a, learn(a)), tasks - 1) for a in scaled])
-    moments = theory.expected_recall([step(t) for t in range(tasks)], width)
+    recalled = torch.stack([recall.so_far(recall.recall(a, learn(a)), tasks - 1) for a in scaled])
+    moments = recall.expected_recall([step(t) for t in range(tasks)], width)
     assert recalled.mean().item() == pytest.approx(moments.mean[-1].mean().item(), abs=0.03)
-    expected = moments.signal_to_noise(lambda matrix: theory.so_far(matrix, tasks - 1))
-    assert theory.signal_to_noise(recalled.flatten()) == pytest.approx(expected, rel=0.07)
+    expected = moments.signal_to_noise(lambda matrix: recall.so_far(matrix, tasks - 1))
+    assert recall.signal_to_noise(recalled.flatten()) == pytest.approx(expected, rel=0.07)
 
 
 def test_new_units_disturb_old_patterns_as_expected():
@@ -244,9 +251,9 @@ def test_new_units_disturb_old_patterns_as_expected():
     widths = [width + neurons * t for t in range(tasks)]
     signs = [independent(tasks, widths[-1], seed) for seed in range(120)]
     drawn = [Associations(a.features.sign(), a.labels) for a in signs]
-    first = torch.stack([theory.recall(a, theory.noracl(a, widths))[-1, 0] for a in drawn])
+    first = torch.stack([recall.recall(a, theory.noracl(a, widths))[-1, 0] for a in drawn])
     assert first.mean().item() == pytest.approx(1, abs=0.25)
-    expected = theory.expected_noise(neurons, width, 0, tasks - 1)
+    expected = recall.expected_noise(neurons, width, 0, tasks - 1)
     assert first.var().item() == pytest.approx(expected, rel=0.3)
     assert expected > 1, "signal-to-noise is below 1 after k units for each of 11 further tasks"
 
@@ -255,45 +262,50 @@ def test_new_units_disturb_old_patterns_as_expected():
 @settings(max_examples=30, deadline=None)
 def test_fit_finds_a_known_exponent(exponent, factor):
     x = torch.logspace(0, 3, 20, dtype=torch.float64)
-    fit = theory.fit_exponent(x, factor * x**exponent)
+    fit = fit_exponent(x, factor * x**exponent)
     assert fit.exponent == pytest.approx(exponent, abs=1e-9)
     assert fit.high - fit.low < 1e-6
 
 
 def test_interval_covers_a_known_exponent_as_often_as_it_says():
     x = torch.logspace(0, 2, 8, dtype=torch.float64)
-    fits = [theory.fit_exponent(x, x**-1 * (0.3 * noise).exp()) for noise in normal(600, 8)]
+    fits = [fit_exponent(x, x**-1 * (0.3 * noise).exp()) for noise in normal(600, 8)]
     assert sum(fit.low <= -1 <= fit.high for fit in fits) / 600 == pytest.approx(0.95, abs=0.025)
 
 
 def test_mean_of_exponents_by_hand():
-    fit = theory.mean_fit([-1.0, -2.0, -3.0, -2.0])
+    fit = mean_fit([-1.0, -2.0, -3.0, -2.0])
     assert fit.exponent == -2
-    assert fit.high - fit.low == pytest.approx(2 * 3.182 * math.sqrt(2 / 3) / 2, rel=0.01)
+    assert fit.high - fit.low == pytest.approx(2 * 3.182446 * math.sqrt(2 / 3) / 2, rel=1e-6)
 
 
-@pytest.mark.parametrize(("freedom", "value"), [(3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042), (100, 1.984)])
-def test_quantiles_of_student(freedom, value):
-    assert theory.student(freedom) == pytest.approx(value, rel=0.01)
+@pytest.mark.parametrize(
+    ("freedom", "quantile"),
+    [(1, 12.706205), (3, 3.182446), (5, 2.570582), (10, 2.228139), (30, 2.042272), (100, 1.983972)],
+)
+def test_intervals_are_students(freedom, quantile):
+    """97.5 % quantiles as tables print them."""
+    assert half_width(1.0, freedom) == pytest.approx(quantile, abs=1e-6)
+    assert half_width(0.25, freedom) == pytest.approx(quantile / 4, abs=1e-6)
 
 
 def test_small_helpers():
-    assert theory.spaced(1, 8, 4) == [1, 2, 4, 8]
-    assert theory.spaced(1, 4, 50) == [1, 2, 3, 4]
-    assert theory.falls_below([1, 2, 4], [3.0, 2.0, 0.0], 1.0) == pytest.approx(2 * math.sqrt(2))
-    assert theory.falls_below([3, 4], [0.5, 2.0], 1.0) == 3
-    assert math.isnan(theory.falls_below([1, 2], [3.0, 2.0], 1.0))
+    assert recall.spaced(1, 8, 4) == [1, 2, 4, 8]
+    assert recall.spaced(1, 4, 50) == [1, 2, 3, 4]
+    assert recall.falls_below([1, 2, 4], [3.0, 2.0, 0.0], 1.0) == pytest.approx(2 * math.sqrt(2))
+    assert recall.falls_below([3, 4], [0.5, 2.0], 1.0) == 3
+    assert math.isnan(recall.falls_below([1, 2], [3.0, 2.0], 1.0))
     recalled = torch.tensor([[1.0, 9.0, 9.0], [0.5, 1.0, 9.0], [-0.25, 0.5, 1.0]])
-    assert theory.at_age(recalled, 1, 2).tolist() == [0.5, 0.5]
-    assert theory.so_far(recalled, 2).tolist() == [-0.25, 0.5, 1.0]
-    assert theory.right(theory.so_far(recalled, 2)) == pytest.approx(2 / 3)
+    assert recall.at_age(recalled, 1, 2).tolist() == [0.5, 0.5]
+    assert recall.so_far(recalled, 2).tolist() == [-0.25, 0.5, 1.0]
+    assert recall.right(recall.so_far(recalled, 2)) == pytest.approx(2 / 3)
 
 
 def test_signal_to_noise_bears_noise_of_any_size():
     values = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
-    assert theory.signal_to_noise(values) == pytest.approx(2)
-    assert theory.signal_to_noise(values * 1e300) == pytest.approx(2)
-    assert theory.signal_to_noise(values * torch.inf) == 0
+    assert recall.signal_to_noise(values) == pytest.approx(2)
+    assert recall.signal_to_noise(values * 1e300) == pytest.approx(2)
+    assert recall.signal_to_noise(values * torch.inf) == 0
 
 
 def test_bad_arguments_are_named():
@@ -304,6 +316,6 @@ def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="metric must not be 0"):
         theory.gain(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 0.0]))
     with pytest.raises(ValueError, match="at least 5 values"):
-        theory.fit_exponent(torch.ones(4), torch.ones(4))
+        fit_exponent(torch.ones(4), torch.ones(4))
     with pytest.raises(ValueError, match="prior must be a number in"):
         theory.full_fisher_ewc(independent(2, 3, 0), 0.0)

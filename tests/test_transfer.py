@@ -7,11 +7,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from noracl import GrowthEvent, GrowthSettings, learn, permuted, transfer
-from noracl.network import layers
-from noracl.optimisation import SGD
-from noracl.transfer import BEGINNING, Observation, Update, births, moments, observe, ratios, silence
+from noracl import GrowthEvent, GrowthSettings, learn, permuted
+from noracl.analysis.transfer import BEGINNING, Observation, Observer, Update, births, moments, observe, ratios, silence
+from noracl.method.network import layers
+from noracl.method.optimisation import SGD
 from tests.helpers import batch, network, toy_stream, toy_task
 from tests.test_learner import QUICK, SMALL
 
@@ -158,7 +159,7 @@ def test_silencing_a_neuron_that_was_never_used_changes_nothing():
 
 def test_accuracy_without_is_of_the_network_without_and_leaves_it_whole():
     stream = permuted(toy_task(), 3, 3, seed=4)
-    learner = transfer.Observer(stream, growing("fixed"), 0)
+    learner = Observer(stream, growing("fixed"), 0)
     for number, task in enumerate(stream.tasks, start=1):
         learner.learn_task(number, task)
     learner.network.theta.add_(torch.randn(learner.network.parameters, generator=torch.Generator().manual_seed(0)))
@@ -177,4 +178,5 @@ def test_an_observation_comes_back_from_json():
     _, seen = observe(toy_stream(2), growing("fixed"), 0)
     assert seen.updates
     assert seen.silenced
-    assert Observation.from_dict(json.loads(json.dumps(asdict(seen)))) == seen
+    back = TypeAdapter(Observation).validate_python(json.loads(json.dumps(asdict(seen))))
+    assert back == seen, "as the run store keeps it"

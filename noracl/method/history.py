@@ -1,0 +1,82 @@
+"""The record of a run, and what is derived from it (section 5)."""
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from noracl.method.triggers import LayerSignal
+
+
+@dataclass(frozen=True)
+class EpochSignals:
+    """What the growth rule saw at the end of an epoch: one ``LayerSignal`` per hidden layer."""
+
+    task: int
+    epoch: int
+    layers: tuple[LayerSignal, ...]
+
+
+@dataclass(frozen=True)
+class GrowthEvent:
+    """New neurons in a hidden layer; task and layer count from 1, signals are None if the rule does not read them."""
+
+    task: int
+    epoch: int  #: the last epoch that was trained before the event; 0 is the start of the task
+    layer: int
+    neurons: int
+    phi: float | None = None
+    reference: float | None = None
+    percentile: float | None = None
+    tau: float | None = None
+
+
+@dataclass
+class History:
+    """The course of one run; the first five lists have one entry per task that was learnt."""
+
+    accuracy: list[list[float]] = field(default_factory=list)  #: R[t][j], j ≤ t, as fractions
+    widths: list[tuple[int, ...]] = field(default_factory=list)
+    parameters: list[int] = field(default_factory=list)
+    locked: list[tuple[float, ...]] = field(default_factory=list)  #: locked fraction per hidden layer
+    plastic: list[float] = field(default_factory=list)  #: effective plastic parameters
+    growth: list[GrowthEvent] = field(default_factory=list)
+    signals: list[EpochSignals] = field(default_factory=list)
+
+    def average_accuracy(self, task: int = -1) -> float:
+        """Mean accuracy over the tasks seen so far, after the task with this index (default: the last)."""
+        return sum(self.accuracy[task]) / len(self.accuracy[task])
+
+    def forgetting(self) -> float:
+        """Mean over earlier tasks of the best accuracy ever reached minus the final one."""
+        *earlier, final = self.accuracy
+        drops = [max(row[j] for row in earlier[j:]) - final[j] for j in range(len(earlier))]
+        return sum(drops) / len(drops) if drops else 0.0
+
+    def backward_transfer(self) -> float:
+        """Mean over earlier tasks of the final accuracy minus the one right after learning the task."""
+        *earlier, final = self.accuracy
+        gains = [final[j] - row[j] for j, row in enumerate(earlier)]
+        return sum(gains) / len(gains) if gains else 0.0
+
+    def first(self, tasks: int) -> "History":
+        """The history of the first ``tasks`` tasks, as if the stream had ended there."""
+        kept = {f.name: getattr(self, f.name)[:tasks] for f in fields(self)}
+        for name in ("growth", "signals"):
+            kept[name] = [one for one in getattr(self, name) if one.task <= tasks]
+        return History(**kept)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and dictionaries, for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "History":
+        """The inverse of ``to_dict``."""
+        return cls(
+            [list(row) for row in data["accuracy"]],
+            [tuple(row) for row in data["widths"]],
+            list(data["parameters"]),
+            [tuple(row) for row in data["locked"]],
+            list(data["plastic"]),
+            [GrowthEvent(**event) for event in data["growth"]],
+            [EpochSignals(**{**s, "layers": tuple(LayerSignal(**x) for x in s["layers"])}) for s in data["signals"]],
+        )

@@ -1,0 +1,137 @@
+"""The L-hidden-layer ReLU MLP without biases (section 3): forward, explicit backward, widening.
+
+All weights lie in one flat vector ``theta``, and ``weights[l]`` is a (neurons × fan-in) view into it: what concerns
+every parameter (penalty, clipping, update, Fisher, anchor) is one operation on one vector. Data are samples × inputs;
+activations are neurons × samples, as H_l in the paper, which also keeps the products fast at odd widths.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from noracl.method.checks import choice, require, whole
+
+Batch = tuple[Tensor, Tensor]  #: inputs (samples × inputs) and one-hot labels (samples × classes)
+
+#: How the first weights are drawn, by name: (fan-in, fan-out, generator) → fan-out × fan-in. "torch" is nn.Linear's.
+WEIGHTS: dict[str, Callable[[int, int, torch.Generator], Tensor]] = {
+    "glorot": lambda i, o, g: torch.randn(o, i, generator=g) * math.sqrt(2 / (i + o)),
+    "he": lambda i, o, g: torch.randn(o, i, generator=g) * math.sqrt(2 / i),
+    "lecun": lambda i, o, g: torch.randn(o, i, generator=g) * math.sqrt(1 / i),
+    "torch": lambda i, o, g: (torch.rand(o, i, generator=g) * 2 - 1) / math.sqrt(i),
+}
+
+
+def layers(flat: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+    """One (neurons × fan-in) view per weight matrix of a flat parameter vector."""
+    shapes = [(o, i) for i, o in itertools.pairwise(sizes)]
+    parts = torch.split(flat, [o * i for o, i in shapes])
+    return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def embed(flat: Tensor, old: Sequence[int], new: Sequence[int]) -> Tensor:
+    """Weights, Fisher or anchor of a narrow network for a wider one, with zeros in the new places (appendix A.1.1)."""
+    grown = flat.new_zeros(count(new))
+    for source, target in zip(layers(flat, old), layers(grown, new), strict=True):
+        target[: source.shape[0], : source.shape[1]] = source
+    return grown
+
+
+def reorder_inputs(flat: Tensor, sizes: Sequence[int], index: Tensor) -> Tensor:
+    """The flat vector with the columns of its first matrix in the order ``index``: W x[p] = W[:, argsort(p)] x."""
+    first, *rest = layers(flat, sizes)
+    return torch.cat([first[:, index].flatten(), *(matrix.flatten() for matrix in rest)])
+
+
+def count(sizes: Sequence[int]) -> int:
+    """Number of parameters."""
+    return sum(i * o for i, o in itertools.pairwise(sizes))
+
+
+class Network:
+    """Weights of a bias-free ReLU MLP with layer sizes (inputs, hidden 1, …, hidden L, classes)."""
+
+    def __init__(self, sizes: Sequence[int], theta: Tensor) -> None:
+        require(len(sizes) > 2, f"sizes must name inputs, at least one hidden layer and classes, got {tuple(sizes)}")
+        for size in sizes:
+            whole("sizes", size, 1)
+        self.sizes, self.theta, self.weights = tuple(sizes), theta, layers(theta, sizes)
+
+    @classmethod
+    def initialise(cls, sizes: Sequence[int], scheme: str, generator: torch.Generator) -> "Network":
+        """A fresh network; ``scheme`` is one of ``WEIGHTS``."""
+        choice("init", scheme, WEIGHTS)
+        return cls(sizes, torch.cat([WEIGHTS[scheme](i, o, generator).flatten() for i, o in itertools.pairwise(sizes)]))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Neurons in each hidden layer, M_l."""
+        return self.sizes[1:-1]
+
+    @property
+    def parameters(self) -> int:
+        """Number of parameters."""
+        return self.theta.numel()
+
+    def activations(self, x: Tensor) -> list[Tensor]:
+        """Hidden activations H_1 … H_L (neurons × samples), then the logits, of samples × inputs ``x``."""
+        outputs = [x.t()]
+        for weight in self.weights[:-1]:
+            outputs.append((weight @ outputs[-1]).relu_())
+        return [*outputs[1:], self.weights[-1] @ outputs[-1]]
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The most likely class of each sample."""
+        return self.activations(x)[-1].argmax(0)
+
+    def widen(self, layer: int, fan_in: Tensor) -> "Network":
+        """A copy with new neurons of these incoming weights in hidden layer ``layer`` (from 0); their fan-out is 0."""
+        whole("layer", layer, 0)
+        hidden, sizes, shape = len(self.widths), list(self.sizes), tuple(fan_in.shape)
+        require(layer < hidden, f"layer must be below {hidden}, the number of hidden layers, got {layer}")
+        require(shape[1:] == (sizes[layer],), f"fan_in must have {sizes[layer]} columns, got shape {shape}")
+        sizes[layer + 1] += fan_in.shape[0]
+        grown = Network(sizes, embed(self.theta, self.sizes, sizes))
+        grown.weights[layer][self.sizes[layer + 1] :] = fan_in
+        return grown
+
+
+class Backprop:
+    """Forward and backward for batches of one fixed size, in buffers and views made once (no autograd)."""
+
+    def __init__(self, network: Network, rows: int) -> None:
+        self.rows, self.weights = rows, network.weights
+        self.outputs = [network.theta.new_empty(size, rows) for size in network.sizes[1:]]
+        self.deltas = [torch.empty_like(output) for output in self.outputs]
+        self.transposed = [output.t() for output in self.outputs[:-1]]
+        self.below = list(zip(self.weights, self.outputs, strict=True))[:-1]
+        above = ((weight.t(), delta) for weight, delta in zip(self.weights[1:], self.deltas[1:], strict=True))
+        self.above = list(zip(above, self.deltas[:-1], self.outputs[:-1], strict=True))[::-1]  # from the top down
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Fill ``outputs`` (activations, then logits) for a batch of samples × inputs; returns the logits."""
+        self.x, below = x, x.t()
+        for weight, output in self.below:
+            below = torch.mm(weight, below, out=output).relu_()
+        return torch.mm(self.weights[-1], below, out=self.outputs[-1])
+
+    def backward(self, targets: Tensor, scale: float = 1.0) -> None:
+        """Fill ``deltas``: ``scale`` × each sample's gradient of cross-entropy before each ReLU, by one-hot targets."""
+        torch.softmax(self.outputs[-1], 0, out=self.deltas[-1]).sub_(targets.t()).mul_(scale)
+        for (weight, above), here, output in self.above:
+            torch.mm(weight, above, out=here)
+            torch.ops.aten.threshold_backward.grad_input(here, output, 0, grad_input=here)
+
+    def pairs(self) -> list[tuple[Tensor, Tensor]]:
+        """(deltas, samples × inputs) of each weight matrix: their product is its gradient."""
+        return list(zip(self.deltas, [self.x, *self.transposed], strict=True))
+
+    def gradient(self, x: Tensor, targets: Tensor, out: Sequence[Tensor]) -> None:
+        """Write the gradient of the mean cross-entropy over the batch into ``out``, one matrix per layer."""
+        self.forward(x)
+        self.backward(targets, 1 / self.rows)
+        for (deltas, inputs), matrix in zip(self.pairs(), out, strict=True):
+            torch.mm(deltas, inputs, out=matrix)

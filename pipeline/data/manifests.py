@@ -1,0 +1,68 @@
+"""Manifests: what decides the inputs of training, in a small committed file per data set that training depends on."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter
+
+from pipeline.files import json_digest
+from pipeline.paths import MANIFESTS
+from pipeline.sections import Section
+
+
+class Pixels(Section):
+    """MNIST: a hash of its files' names and hashes, how many images are used, and how pixels are scaled."""
+
+    kind: Literal["pixels"] = "pixels"
+    data: str
+    limit: int | None
+    mean: float
+    deviation: float
+
+
+class Features(Section):
+    """What decides features of CIFAR-10, but for their last digits, in which CPUs differ."""
+
+    kind: Literal["features"] = "features"
+    canary: str
+    data: str
+    weights: str
+    weights_sha256: str
+    size: int
+    mean: tuple[float, float, float]
+    deviation: tuple[float, float, float]
+    images: int
+    test_images: int
+    torch: str
+    torchvision: str
+
+
+def digest_of_files(files: dict[str, str]) -> str:
+    """Of a data set whose files have these hashes."""
+    return json_digest(files)
+
+
+Manifest = Pixels | Features
+_ANY: TypeAdapter[Manifest] = TypeAdapter(Annotated[Manifest, Field(discriminator="kind")])
+
+
+def digest(manifest: Manifest) -> str:
+    """Hash of all of it."""
+    return json_digest(manifest.model_dump())
+
+
+def placeholder(name: str) -> Manifest:
+    """A manifest that says no more than the kind of a data set; nothing can be trained on it."""
+    if name == "mnist":
+        return Pixels(data="", limit=None, mean=0.0, deviation=1.0)
+    known = {"size": int(name.removeprefix("cifar10_")), "mean": (0.4,) * 3, "deviation": (0.2,) * 3}
+    unknown = dict.fromkeys(("canary", "data", "weights", "weights_sha256", "torch", "torchvision"), "")
+    return Features.model_validate({**known, **unknown, "images": 0, "test_images": 0})
+
+
+def read_manifest(name: str) -> Manifest:
+    """The manifest of a data set, by the name that benchmarks use."""
+    path = MANIFESTS / f"{name}.json"
+    if not path.exists():
+        stage = "pixels" if name == "mnist" else f"features@{name.removeprefix('cifar10_')}"
+        raise FileNotFoundError(f"{path} is missing: run `dvc repro {stage}`")
+    return _ANY.validate_json(path.read_text(encoding="utf-8"))

@@ -1,0 +1,31 @@
+"""Data sets as task streams."""
+
+from functools import lru_cache
+
+from noracl import Stream, Task, permuted, rotated, split
+from pipeline.data.cifar10 import features
+from pipeline.data.manifests import Manifest
+from pipeline.data.mnist import mnist
+from pipeline.sections import StreamSection
+
+
+def make_stream(data: Task, section: StreamSection, outputs: int, seed: int, **scaling: float) -> Stream:
+    """A stream of params.yaml made of one data set; the seed draws the permutations of a permuted one."""
+    if section.kind == "permuted":
+        return permuted(data, section.tasks, outputs, seed, **scaling)
+    if section.kind == "rotated":
+        return rotated(data, section.angles, outputs, section.interpolation, **scaling)
+    return split(data, section.pairs, outputs, **scaling)
+
+
+@lru_cache(maxsize=1)  # rotated images take a while to make and are the same for every run of a suite
+def _built(manifest: Manifest, section: StreamSection, outputs: int, seed: int) -> Stream:
+    if manifest.kind == "features":
+        return make_stream(features(manifest), section, outputs, seed)
+    scaling = {"scale": 1 / (255 * manifest.deviation), "shift": -manifest.mean / manifest.deviation}
+    return make_stream(mnist(manifest.limit), section, outputs, seed, **scaling)
+
+
+def build_stream(manifest: Manifest, section: StreamSection, outputs: int, seed: int) -> Stream:
+    """The same from the files on disk; a stream that the seed does not change is built once."""
+    return _built(manifest, section, outputs, seed if section.kind == "permuted" else 0)

@@ -1,0 +1,96 @@
+"""The one reader of results: ours and the paper's, by table, benchmark and row."""
+
+import json
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from pipeline.paths import PAPER, RESULTS, TIMING
+from pipeline.runs.provenance import distinct
+
+Key = tuple[str, str, str]  # table, benchmark (or experiment), row (or method)
+Cells = dict[Key, pd.DataFrame]
+EXACT = "all"  # the seed of a number that belongs to no seed
+#: One result of the paper that it prints in several tables: (table, row) for each of them.
+SAME_IN_THE_PAPER = [("main", "2L NORACL"), ("ablations", "full"), ("sensitivity", "default")]
+#: Results that are not one row per run and task.
+OTHER = ("theory", "transfer")
+
+
+def row_name(table: str, layers: int, method: str) -> str:
+    """How a table calls a method: Table 1 has networks of several depths."""
+    return f"{layers}L {method}" if table == "main" else method
+
+
+def runs(*tables: str) -> pd.DataFrame:
+    """The results of some tables, or of all of them: one row per run and task, with its table, suite and row."""
+    paths = [path for path in sorted(RESULTS.glob("*/*/runs.csv")) if not tables or path.parts[-3] in tables]
+    if not paths:
+        raise FileNotFoundError(f"{RESULTS} has no results of {', '.join(tables) or 'any table'}: run `dvc repro`")
+    frames = [pd.read_csv(path).assign(table=path.parts[-3], suite="/".join(path.parts[-3:-1])) for path in paths]
+    found = pd.concat(frames, ignore_index=True)
+    names = found[["table", "layers", "method"]].itertuples(index=False)
+    return found.assign(row=[row_name(*name) for name in names])
+
+
+def signals(suite: str) -> pd.DataFrame:
+    """What the growth rule saw in the runs of a suite: one row per run, epoch and layer."""
+    return pd.read_csv(RESULTS / suite / "signals.csv")
+
+
+def other(name: str) -> pd.DataFrame:
+    """The results of ``theory`` or ``transfer``."""
+    return pd.read_csv(RESULTS / name / f"{name}.csv")
+
+
+def paper(table: str) -> pd.DataFrame:
+    """The paper's numbers of a table; none where it has no such table."""
+    path = PAPER / f"{table}.csv"
+    return pd.read_csv(path) if path.exists() else pd.read_csv(PAPER / "main.csv").iloc[:0]
+
+
+def last_task(results: pd.DataFrame) -> pd.DataFrame:
+    """The last task of each run; a run that could not go on has no numbers there."""
+    run = ["suite", "row", "benchmark", "layers", "seed"]
+    return results.sort_values("task", kind="stable").groupby(run, sort=False).tail(1)
+
+
+def machines(*tables: str) -> list[dict[str, str]]:
+    """Every machine that computed a run of these tables."""
+    paths = [path for table in tables for path in sorted((RESULTS / table).rglob("provenance.json"))]
+    return distinct(one for path in paths for one in json.loads(path.read_text(encoding="utf-8")))
+
+
+def results_by_cell() -> Cells:
+    """Every result, by table, benchmark and row; accuracies in percent."""
+    found = runs().astype({"seed": str})
+    found["accuracy"] *= 100
+    cells: Cells = dict(iter(found.groupby(["table", "benchmark", "row"])))
+    for name in OTHER:
+        frame = other(name).assign(suite=name).astype({"seed": str})
+        methods = frame.get("method", pd.Series("NORACL", frame.index))  # transfer has no other
+        cells |= {(name, *which): rows for which, rows in frame.groupby([frame["experiment"], methods], sort=False)}
+    return cells | costs(TIMING / "cost" / "cost.csv")
+
+
+def costs(path: Path) -> Cells:
+    """The table of costs, ours or the paper's, with one cell per component."""
+    if not path.exists():
+        return {}
+    frame = pd.read_csv(path).rename(columns={"seconds": "value"}).assign(seed=EXACT, suite="cost")
+    return {("cost", "permuted_mnist", component): rows for component, rows in frame.groupby("component")}
+
+
+def paper_numbers() -> pd.DataFrame:
+    """The paper's tables in one, indexed as cells are."""
+    frames = {path.stem: pd.read_csv(path) for path in PAPER.glob("*.csv")}
+    cells = {name: frame.set_index(["benchmark", "row"]) for name, frame in frames.items() if "acc" in frame}
+    return pd.concat(cells, names=["table"]).sort_index()
+
+
+def paper_by_cell(numbers: pd.DataFrame) -> Cells:
+    """The paper's own numbers in the shape of results, so that a claim can be put to them as well."""
+    printed = numbers.rename(columns={"acc": "accuracy"}).assign(seed="paper", task=1)
+    printed[["width_1", "width_2", "growth_events", "plastic", "locked_1", "locked_2"]] = math.nan
+    return {key: printed.loc[[key]] for key in printed.index} | costs(PAPER / "cost.csv")

@@ -1,0 +1,106 @@
+"""Stages features@…: CIFAR-10 through the frozen ResNet18 at one size; what is finished is kept and taken up again."""
+
+import argparse
+import hashlib
+import shutil
+from concurrent.futures import as_completed
+from concurrent.futures.process import BrokenProcessPool
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from noracl import Task
+from pipeline.config import Params, load
+from pipeline.data import cifar10
+from pipeline.data.download import CIFAR10_FILES, WEIGHTS_FILE
+from pipeline.data.encoder import Unusable, encode, encoder, folded
+from pipeline.data.manifests import Features, digest_of_files
+from pipeline.data.torchvision_compat import torchvision
+from pipeline.files import write_json, write_text
+from pipeline.paths import CANARIES, CIFAR10, MANIFESTS, RESNET18
+from pipeline.runs.executor import RunFailed, kill_like_ctrl_c, side_by_side
+from pipeline.runs.progress import Progress
+from pipeline.sections import Compute
+
+
+def sha256(path: Path) -> str:
+    """Of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def manifest_of(params: Params, size: int, data: Task) -> Features:
+    """The manifest of what is to be computed, from the files that are there."""
+    weights = RESNET18 / WEIGHTS_FILE
+    if not weights.exists():
+        raise FileNotFoundError(f"{weights} is missing: run `dvc repro encoder`")
+    digest = sha256(weights)
+    name = next((name for name, known in params.encoder.weights.items() if known.sha256 == digest), None)
+    if name is None:
+        raise Unusable(f"{weights} has sha256 {digest}, which encoder.weights in params.yaml does not name")
+    return Features(
+        canary=sha256(CANARIES / "features.json"),
+        data=digest_of_files({file: sha256(CIFAR10 / file) for file in CIFAR10_FILES}),
+        weights=name,
+        weights_sha256=digest,
+        size=size,
+        mean=params.encoder.mean,
+        deviation=params.encoder.deviation,
+        images=len(data.x),
+        test_images=len(data.x_test),
+        torch=torch.__version__.split("+")[0],
+        torchvision=torchvision().__version__.split("+")[0],
+    )
+
+
+@lru_cache(maxsize=1)
+def _folded(weights: Path) -> nn.Module:
+    return folded(encoder(weights))
+
+
+def work(pixels: NDArray[np.uint8], manifest: Features) -> NDArray[np.float32]:
+    """In a worker: the features of some images."""
+    torch.set_num_threads(1)
+    return encode(_folded(RESNET18 / WEIGHTS_FILE), torch.from_numpy(pixels), manifest).numpy()
+
+
+def extract(manifest: Features, data: Task, compute: Compute) -> None:
+    """All chunks that are not there yet, on worker processes with one thread each; every finished one is kept."""
+    title, folder = f"features@{manifest.size}", cifar10.folder(manifest)
+    if not cifar10.describes_what_is_there(manifest):
+        shutil.rmtree(folder, ignore_errors=True)
+        write_text(folder / "manifest.json", manifest.model_dump_json())
+    todo = [chunk for chunk in cifar10.chunks(manifest) if chunk.read() is None]
+    images, done = sum(map(len, todo)), 0
+    print(f"{title}: weights {manifest.weights}, {images} images to do", flush=True)
+    progress = Progress(title, len(todo), images, "chunks")
+    with side_by_side(compute) as pool:
+        futures = {pool.submit(work, chunk.of(data)[0].numpy(), manifest): chunk for chunk in todo}
+        for future in as_completed(futures):
+            chunk = futures[future]
+            chunk.save(future.result(), chunk.of(data)[1].numpy())
+            done += len(chunk)
+            progress.finished += 1
+            progress.show(done, force=done == images)
+    progress.close()
+
+
+def main(arguments: list[str]) -> None:
+    """Stages features@…."""
+    params = load()
+    parser = argparse.ArgumentParser(prog="python -m pipeline features", description=__doc__)
+    parser.add_argument("size", type=int, choices=params.encoder.sizes)
+    size = parser.parse_args(arguments).size
+    try:
+        data = cifar10.images(params.data.cifar10.limit)
+        manifest = manifest_of(params, size, data)
+        with kill_like_ctrl_c():
+            extract(manifest, data, params.compute)
+    except BrokenProcessPool:
+        raise RunFailed("a worker died (out of memory?). What is finished is kept; start again to go on.") from None
+    except KeyboardInterrupt:
+        raise RunFailed("interrupted. What is finished is kept; start again to go on.") from None
+    write_json(MANIFESTS / f"cifar10_{size}.json", manifest.model_dump())

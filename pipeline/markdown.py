@@ -1,0 +1,27 @@
+"""The one writer of Markdown tables."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *notes: str) -> str:
+    """A table, and paragraphs below it."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    text = "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
+    return "\n\n".join([text, *notes]) + "\n"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """At most this many significant digits, with a real minus; – for a number that there is not."""
+    return "–" if math.isnan(value) else f"{value:.{digits}g}".replace("-", "−")
+
+
+def with_bounds(mean: float, low: float, high: float) -> str:
+    """A number and the interval around it, if there is one."""
+    return number(mean) if math.isnan(low) else f"{number(mean)} [{number(low)}, {number(high)}]"
+
+
+def once(rows: list[list[object]]) -> list[list[object]]:
+    """The rows, whose first cell is left empty where it repeats the one above."""
+    first = ["", *(row[0] for row in rows)]
+    return [["" if row[0] == above else row[0], *row[1:]] for row, above in zip(rows, first, strict=False)]

@@ -1,0 +1,1 @@
+"""The report: tables, figures and the page that show the evidence. Nothing here decides a verdict."""

@@ -1,0 +1,64 @@
+"""Tables of time: seconds per component (appendix A.7), and hours per table of this report."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pipeline import markdown
+from pipeline.config import Params
+from pipeline.experiments.suites import Suite, suites
+from pipeline.paths import TABLES, TIMING
+
+CORES = (1, 2, 16)
+
+
+def cost_markdown() -> str:
+    """Seconds per component of NORACL, ours beside the paper's."""
+    rows = pd.read_csv(TIMING / "cost" / "cost.csv").astype(object).fillna("").values
+    (made,) = json.loads((TIMING / "cost" / "provenance.json").read_text(encoding="utf-8"))
+    heads = ("component", "", "seconds", "%", "paper: seconds (RTX 4090)", "%")
+    where = f"{made['cpu']} ({made['instructions']}), torch {made['torch']}, Python {made['python']}"
+    note = f"Wall-clock: means over {made['runs']} runs, one core each, side by side, on {where}."
+    return markdown.table(heads, rows, note)
+
+
+def seconds_of(suite: Suite, counted: dict[str, int]) -> tuple[list[float], bool]:
+    """Seconds of the runs of a suite that no suite before it has, and whether they are the processor's or wall-clock.
+
+    ``counted`` holds the lengths of the streams of runs that are counted: a short one is the start of a long one.
+    """
+    timing = pd.read_csv(TIMING / f"{suite.name}.csv").set_index(["benchmark", "method", "layers", "seed"])
+    spent = timing.get("cpu", timing["total"])
+    seconds = []
+    for run in suite.runs():
+        name = (run.benchmark, run.method, run.layers, run.seed)
+        if name in spent.index and run.tasks > counted.get(run.key, 0):
+            seconds.append(float(spent.loc[name]))
+            counted[run.key] = run.tasks
+    return seconds, "cpu" in timing
+
+
+def hours_markdown(params: Params) -> str:
+    """How long each table takes, from the measured seconds of its runs."""
+    tables, wall_clock, counted = dict[str, list[float]](), dict[str, None](), dict[str, int]()
+    for suite in suites(params).values():
+        seconds, of_the_processor = seconds_of(suite, counted)
+        tables.setdefault(suite.table, []).extend(seconds)
+        wall_clock |= {} if of_the_processor else {suite.table: None}
+    rows, total = [], np.zeros(len(CORES))
+    for table, seconds in tables.items():
+        hours = np.maximum(np.divide(sum(seconds), CORES), max(seconds, default=0)) / 3600
+        total += hours
+        rows.append(["stress tests" if table == "stress" else table, len(seconds), *(f"{h:.2f} h" for h in hours)])
+    rows.append(["all", sum(map(len, tables.values())), *(f"**{h:.2f} h**" for h in total)])
+    note = "A run takes one core. A run that two tables share is counted in the first. No table ends before its "
+    note += "longest run. Seconds of the processor"
+    note += f"; wall-clock beside other work, so too long, for {', '.join(wall_clock)}." if wall_clock else "."
+    return markdown.table(("table", "runs", "1 core", "2 cores", "16 cores (by calculation)"), rows, note)
+
+
+def build(params: Params) -> dict[Path, str]:
+    """Both files, by path."""
+    return {TABLES / "cost.md": cost_markdown(), TABLES / "hours.md": hours_markdown(params)}

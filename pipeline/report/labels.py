@@ -1,0 +1,39 @@
+"""What the report calls things: benchmarks, and tables with their place in the paper."""
+
+from pipeline.config import Params
+
+#: Title and place in the paper of each table.
+TABLES = {
+    "main": ("Table 1: NORACL and static networks", "section 5.1"),
+    "cifar10": ("Table 2: Split CIFAR-10 on frozen features", "section 5.2"),
+    "cifar10_sizes": ("Split CIFAR-10: image sizes that were compared", "not in the paper"),
+    "ablations": ("Ablations: initialisation and growth triggers", "section A.6"),
+    "sensitivity": ("Sensitivity to the thresholds", "section A.8"),
+    "cost": ("Computational cost", "section A.7; wall-clock, of this machine"),
+    "theory": ("Random pattern association", "section 4 and A.2.1"),
+    "hours": ("How long each table takes", "not in the paper; by calculation from measured seconds"),
+}
+
+
+def benchmark_title(benchmark: str, params: Params) -> str:
+    """A benchmark for people; an image size that was compared counts as one."""
+    size = benchmark.removeprefix("size_")
+    if size != benchmark:
+        return f"{size}×{size} pixels"
+    return params.benchmarks[benchmark].title if benchmark in params.benchmarks else benchmark
+
+
+def table_title(table: str) -> tuple[str, str]:
+    """A table's title and its place in the paper."""
+    if table.startswith("stress"):
+        return f"Stress test: {table.removeprefix('stress')} permuted tasks", "sections 5.4 and A.5"
+    return TABLES.get(table, (table, "not in the paper"))
+
+
+def provenance_line(machines: list[dict[str, str]]) -> str:
+    """Which machine, which versions and, on frozen features, which weights made the numbers."""
+    known, made = ("cpu", "instructions", "torch", "python"), []
+    for one in machines:
+        more = "".join(f", {name} {value}" for name, value in one.items() if name not in known)
+        made.append(f"{one['cpu']} ({one['instructions']}), torch {one['torch']}, Python {one['python']}{more}")
+    return f"Computed on {'; '.join(made)}."

@@ -1,0 +1,172 @@
+"""Stage page: everything that a reviewer needs, as one HTML file; the same committed files give the same bytes."""
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from pipeline.config import Params, load
+from pipeline.evidence.claims import LEGEND, MISSING, overall
+from pipeline.evidence.intervals import MARKS
+from pipeline.evidence.results import SAME_IN_THE_PAPER
+from pipeline.evidence.verdicts import counts
+from pipeline.experiments.suites import suites
+from pipeline.files import write_text
+from pipeline.paths import CLAIMS, DIFFERENCES, FIGURES, PAGE, RECONSTRUCTION, RESULTS, TABLES, TIMING
+from pipeline.report import tables
+from pipeline.report.figures import registry
+from pipeline.report.labels import benchmark_title, table_title
+from pipeline.report.rendering import body_of, markdown, section_of
+from pipeline.report.tables import cell_of
+
+#: Tables that are not one row per method, with the stages that compute them.
+OTHER = {"cost": "cost tables", "theory": "theory tables", "hours": "tables"}
+
+
+def signed(value: float, unit: str) -> str:
+    """Three figures with a real minus, and a plus where the number is a difference."""
+    plus = "+" if value > 0 and unit in ("points", "neurons", "events per task") else ""
+    return plus + f"{value:.{1 if abs(value) >= 10 else 2}f}".replace("-", "−")
+
+
+def whisker(part: dict[str, Any]) -> dict[str, float] | None:
+    """The places of a part's numbers in a drawing 100 wide: the claimed range, the interval, its mean, the paper's."""
+    if math.isnan(part["low"]):
+        return None
+    names = ("low", "high", "value", "at_least", "at_most", "paper_value")
+    shown = {name: part[name] for name in names if math.isfinite(part[name])}
+    low, high = min(shown.values()), max(shown.values())
+    pad = (high - low) * 0.12 or 1.0
+    places = {name: round((value - low + pad) / (high - low + 2 * pad) * 100, 1) for name, value in shown.items()}
+    return places | {"from": places.get("at_least", 0.0), "to": places.get("at_most", 100.0)}
+
+
+def claims() -> list[dict[str, Any]]:
+    """Every claim with its parts."""
+    table = pd.read_csv(CLAIMS, dtype={"reason": str, "paper_in_range": str})
+    table = table.fillna({"reason": "", "paper_in_range": ""})
+    table[["range", "why"]] = table["threshold"].str.split(": ", n=1, expand=True)
+    verdicts, found = overall(table), []
+    for name, parts in table.groupby("claim", sort=False):
+        rows = [row | {"whisker": whisker(row)} for row in parts.to_dict("records")]
+        stages = dict.fromkeys(stage for row in rows for stage in row["command"].split()[2:-1])
+        alike = {column: rows[0][column] if parts[column].nunique() == 1 else "" for column in ("statistic", "why")}
+        missing = int(parts["reason"].str.startswith(MISSING).sum())
+        whole = {"parts": rows, "overall": verdicts[name], "alike": alike, "missing": missing}
+        found.append(rows[0] | whole | {"command": f"dvc repro {' '.join(stages)} claims"})
+    return found
+
+
+def tally(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Matching cells of all tables, by quantity; a cell that several tables print counts once."""
+    frames = [pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False).assign(table=name) for name in names]
+    cells = pd.concat(frames).set_index(["table", "row"])
+    cells = cells[~cells.index.isin(SAME_IN_THE_PAPER[1:])]
+    return {"accuracy": counts(cells), "params": counts(cells, "params_verdict")}
+
+
+def table_of(name: str, params: Params) -> dict[str, Any]:
+    """A table: benchmarks side by side, ours above the paper's in every cell."""
+    frame = pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False, na_values=[""])
+    extra = tables.EXTRA_HEADS.get(tables.kind(name), {})
+    rows = [
+        {
+            "name": row,
+            "cells": [cell_of(cell, quantity) if cell else None for cell in cells for quantity in ("params", "acc")],
+            "extras": [None if pd.isna(cells[-1][column]) else int(cells[-1][column]) for column in extra],
+        }
+        for row, cells in tables.grid(frame).items()
+    ]
+    heading, paper = table_title(name)
+    stages = [suite.stage.partition("@")[0] for suite in suites(params).values() if suite.table == tables.kind(name)]
+    return {
+        "name": name,
+        "title": heading,
+        "paper": paper,
+        "command": f"dvc repro {' '.join(dict.fromkeys(stages))} tables",
+        "benchmarks": [benchmark_title(benchmark, params) for benchmark in dict.fromkeys(frame["benchmark"])],
+        "extra": list(extra.values()),
+        "rows": rows,
+        "seeds": ", ".join(map(str, sorted(set(frame["seeds"])))),
+        "accuracy": counts(frame),
+        "params": counts(frame, "params_verdict"),
+    }
+
+
+def other_tables(parts: dict[str, str]) -> list[dict[str, Any]]:
+    """Tables of another shape, as they are written for people."""
+    found = []
+    for name, stages in OTHER.items():
+        heading, paper = table_title(name)
+        body = markdown((TABLES / f"{name}.md").read_text(encoding="utf-8"), parts)
+        found.append({"name": name, "title": heading, "paper": paper, "command": f"dvc repro {stages}", "body": body})
+    return found
+
+
+def figures() -> list[dict[str, str]]:
+    """Every figure of the registry, embedded."""
+    found = []
+    for name, figure in registry().items():
+        data = base64.b64encode((FIGURES / f"{name}.svg").read_bytes()).decode()
+        found.append(asdict(figure) | {"source": f"data:image/svg+xml;base64,{data}"})
+    return found
+
+
+def digest(folder: Path) -> str:
+    """What `find <folder> -type f | sort | xargs cat | sha256sum` prints (LC_ALL=C)."""
+    files = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda path: path.as_posix().encode())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+
+
+def provenance() -> list[dict[str, Any]]:
+    """Every suite: runs, seconds, and the machines that computed it."""
+    found = []
+    for path in sorted(RESULTS.rglob("provenance.json")):
+        name = path.parent.relative_to(RESULTS).as_posix()
+        timing = TIMING / f"{name}.csv"
+        seconds = pd.read_csv(timing)["total"] if timing.exists() else pd.Series(dtype=float)
+        machines = json.loads(path.read_text(encoding="utf-8"))
+        made = [", ".join(f"{key} {value}" for key, value in machine.items()) for machine in machines]
+        found.append({"suite": name, "runs": len(seconds), "seconds": float(seconds.sum()), "machines": made})
+    return found
+
+
+def build(params: Params) -> str:
+    """The page."""
+    found, names = claims(), tables.names(params)
+    parts = {part["id"]: part["verdict"] for claim in found for part in claim["parts"]}
+    verdicts = [claim["overall"] for claim in found]
+    templates = FileSystemLoader(Path(__file__).parent / "templates")
+    environment = Environment(
+        loader=templates, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["signed"] = signed
+    return environment.get_template("index.html.jinja").render(
+        claims=found,
+        held={verdict: verdicts.count(verdict) for verdict in MARKS},
+        marks=MARKS,
+        legend=LEGEND,
+        tally=tally(names),
+        tables=[table_of(name, params) for name in names],
+        others=other_tables(parts),
+        figures=figures(),
+        chosen=markdown(section_of(RECONSTRUCTION, "Chosen by comparing with the paper's accuracies"), parts),
+        reconstruction=markdown(body_of(RECONSTRUCTION), parts),
+        differences=markdown(body_of(DIFFERENCES), parts),
+        provenance=provenance(),
+        digest=digest(RESULTS),
+        params=params,
+    )
+
+
+def main(arguments: list[str]) -> None:
+    """Stage page."""
+    write_text(PAGE, build(load()))
+    print(f"page: {PAGE}, {PAGE.stat().st_size / 1e6:.1f} MB")

@@ -1,0 +1,200 @@
+"""Stage tables: ours beside the paper's, with a verdict on every cell (and the tables in README.md)."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline import markdown
+from pipeline.config import Params, load
+from pipeline.evidence import results
+from pipeline.evidence.verdicts import MARKS, counts, verdict
+from pipeline.experiments.suites import suites
+from pipeline.files import write_text
+from pipeline.paths import METRICS, PAPER, PLOTS, TABLES
+from pipeline.report import costs_table, readme, theory_table
+from pipeline.report.labels import benchmark_title, provenance_line
+from pipeline.sections import Stress, Tolerances
+
+LEGEND = "Ours, then the paper's in brackets; ✓ matches, ▲ is higher than, ▼ is lower than the paper's."
+CHOSEN = "\\* marks cells that helped to choose the configuration."
+COLUMNS = [
+    *("row", "benchmark", "seeds", "params_mean", "params_sd", "acc_mean", "acc_sd"),
+    *("paper_params", "paper_params_sd", "paper_acc", "paper_acc_sd", "verdict", "params_verdict", "selected_on"),
+]
+#: Further columns of the CSV, and of them those that the Markdown shows, with their headings.
+EXTRA = {"ablations": ["infeasible"], "stress": ["plastic_mean", "plastic_sd", "overtakes_75x32"]}
+EXTRA_HEADS = {
+    "stress": {"plastic_mean": "effective plastic parameters", "overtakes_75x32": "stays ahead of 75×32 from task"}
+}
+
+
+def kind(table: str) -> str:
+    """The folder of results behind a table: both stress tests have one."""
+    return "stress" if table.startswith("stress") else table
+
+
+def names(params: Params) -> list[str]:
+    """Every table that has one row per method, in the order of the paper."""
+    tables = dict.fromkeys(suite.table for suite in suites(params).values())
+    both = [f"stress{tasks}" for tasks in (params.stress.short, params.stress.long)]
+    return [name for table in tables for name in (both if table == "stress" else [table])]
+
+
+def compare(runs: pd.DataFrame, paper: pd.DataFrame, selected: pd.DataFrame, limits: Tolerances) -> pd.DataFrame:
+    """One row per cell in the paper's order: mean and deviation over seeds after the last task, and the verdicts.
+
+    Verdicts are on the numbers as printed. A cell with a run that could not go on has no mean, as in the paper;
+    ``infeasible`` counts such runs.
+    """
+    cells = results.last_task(runs).groupby(["row", "benchmark"], sort=False)
+    seeds = cells["accuracy"].count()
+    infeasible = cells.size() - seeds
+    numbers = cells[["params", "plastic", "accuracy"]].agg(["mean", "std"]).where(infeasible == 0)
+    numbers.columns = ["params_mean", "params_sd", "plastic_mean", "plastic_sd", "acc_mean", "acc_sd"]
+    whole, percent = numbers.iloc[:, :4].round(), (numbers.iloc[:, 4:] * 100).round(2)
+    theirs = paper.assign(place=range(len(paper))).set_index(["row", "benchmark"]).add_prefix("paper_")
+    table = whole.join(percent).assign(seeds=seeds, infeasible=infeasible).join(theirs)
+    table = table.sort_values("paper_place", kind="stable")
+    chosen = table.index.isin(selected.set_index(["row", "benchmark"]).index)
+    table["selected_on"] = np.where(chosen, "yes", "no")
+    share, points = limits.params_share * table["paper_params"], limits.accuracy_points
+    for name, ours, tolerance in (("verdict", "acc", points), ("params_verdict", "params", share)):
+        columns = [f"{ours}_mean", f"{ours}_sd", "seeds", f"paper_{ours}", f"paper_{ours}_sd"]
+        numbers = table[columns].assign(tolerance=tolerance)
+        table[name] = [verdict(*cell) for cell in numbers.itertuples(index=False)]
+    return table.reset_index().astype(dict.fromkeys([*whole, "paper_params", "paper_params_sd"], "Int64"))
+
+
+def overtakes(runs: pd.DataFrame, method: str, rival: str) -> int | None:
+    """The task from which on the method's mean accuracy over seeds stays above the rival's; None if it does not."""
+    if not {method, rival} <= set(runs["method"]):
+        return None
+    means = runs.pivot_table("accuracy", "task", "method")
+    last = max(means.index[means[method] <= means[rival]], default=0)
+    return int(last) + 1 if last < means.index.max() else None
+
+
+def number(value: float, sd: float, thousands: bool) -> str:
+    """A mean and its deviation for people, parameters in thousands."""
+    if pd.isna(value):
+        return "–"
+    scale, unit = (1000, "k") if thousands else (1, "")
+    text = f"{value / scale:.1f}{unit}"
+    return text if pd.isna(sd) or (thousands and sd == 0) else f"{text} ± {sd / scale:.1f}"
+
+
+def grid(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """The cells of each row, benchmarks side by side; empty where there is none."""
+    cells = {(cell["row"], cell["benchmark"]): cell for cell in table.to_dict("records")}
+    benchmarks = dict.fromkeys(table["benchmark"])
+    return {row: [cells.get((row, benchmark), {}) for benchmark in benchmarks] for row in dict.fromkeys(table["row"])}
+
+
+def cell_of(cell: dict[str, Any], quantity: str) -> dict[str, Any]:
+    """One number of ours and the paper's, with its verdict."""
+    thousands, mean, infeasible = quantity == "params", cell[f"{quantity}_mean"], int(cell.get("infeasible") or 0)
+    mine = number(mean, cell[f"{quantity}_sd"], thousands)
+    judged = cell["params_verdict" if thousands else "verdict"]
+    return {
+        "ours": f"infeasible in {infeasible} of {infeasible + cell['seeds']} seeds" if infeasible else mine,
+        "paper": number(cell[f"paper_{quantity}"], cell[f"paper_{quantity}_sd"], thousands),
+        "value": "" if pd.isna(mean) else mean,
+        "verdict": judged,
+        "mark": MARKS[judged],
+        "selected": cell["selected_on"] == "yes",
+    }
+
+
+def _text(cell: dict[str, Any], quantity: str) -> str:
+    """Ours, mark, the paper's in brackets."""
+    if not cell:
+        return ""
+    shown = cell_of(cell, quantity)
+    if cell["infeasible"]:
+        return f"N/A, {shown['ours']}"
+    star = "\\*" if shown["selected"] else ""
+    return f"{shown['ours']}{star}" + ("" if shown["paper"] == "–" else f" {shown['mark']} ({shown['paper']})")
+
+
+def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], params: Params, extra: dict[str, str]) -> str:
+    """The table for people: one row per method, benchmarks side by side; ``extra`` names further columns."""
+    benchmarks = [benchmark_title(benchmark, params) for benchmark in dict.fromkeys(table["benchmark"])]
+    heads = [f"{title}: {what}" for title in benchmarks for what in ("params", "accuracy %")]
+    rows = []
+    for row, cells in grid(table).items():
+        texts = [_text(cell, quantity) for cell in cells for quantity in ("params", "acc")]
+        rows.append([row, *texts, *("" if pd.isna(cells[-1][name]) else f"{cells[-1][name]:.0f}" for name in extra)])
+    seeds = sorted(set(table["seeds"] + table["infeasible"]))
+    notes = [LEGEND] if table[["paper_acc", "paper_params"]].notna().any(axis=None) else []
+    notes += [CHOSEN] if "yes" in set(table["selected_on"]) else []
+    notes += ["One seed." if seeds == [1] else f"Mean ± deviation over {', '.join(map(str, seeds))} seeds."]
+    return markdown.table(["", *heads, *extra.values()], rows, " ".join([*notes, provenance_line(machines)]))
+
+
+def results_of(name: str, stress: Stress) -> pd.DataFrame:
+    """The results behind a table; the short stress test is the first tasks of the long one, of some methods."""
+    runs = results.runs(kind(name))
+    if kind(name) != "stress":
+        return runs
+    tasks = int(name.removeprefix("stress"))
+    left_out = [f"stress/{network}" for network in stress.long_only] if tasks == stress.short else []
+    return runs[(runs["task"] <= tasks) & ~runs["suite"].isin(left_out)].reset_index(drop=True)
+
+
+def build_table(name: str, params: Params) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """A table and the results behind it."""
+    runs, selected = results_of(name, params.stress), pd.read_csv(PAPER / "selected_on.csv")
+    table = compare(runs, results.paper(name), selected[selected["table"] == name], params.tolerances)
+    if kind(name) == "stress":
+        ahead = overtakes(runs, "NORACL", "75×32")
+        table["overtakes_75x32"] = pd.array([ahead if row == "NORACL" else None for row in table["row"]], "Int64")
+    return table, runs
+
+
+def plots(runs: pd.DataFrame, stress: bool) -> dict[Path, str]:
+    """Means over seeds of accuracy and widths, task by task, for `dvc plots`."""
+    files = {}
+    for benchmark, rows in runs.groupby("benchmark"):
+        for quantity in ["accuracy", *(column for column in rows if column.startswith("width_"))]:
+            curves = rows.groupby(["row", "task"], sort=False)[[quantity]].mean().round(4).dropna()
+            files[PLOTS / quantity / f"{'stress' if stress else benchmark}.csv"] = curves.to_csv(lineterminator="\n")
+    return files
+
+
+def metrics(table: pd.DataFrame) -> dict[str, dict[str, object]]:
+    """What `dvc metrics diff` and `dvc exp show` compare."""
+    found: dict[str, dict[str, object]] = {}
+    for cell in table.dropna(subset="acc_mean").itertuples():
+        row = re.sub(r"[^\w×=-]+", "_", cell.row)
+        found.setdefault(cell.benchmark, {})[row] = {"accuracy": cell.acc_mean, "params": int(cell.params_mean)}
+    return found
+
+
+def build(params: Params) -> dict[Path, str]:
+    """Every file of the stage, by path."""
+    files: dict[Path, str] = {}
+    summary: dict[str, dict[str, object]] = {"tables": {}, "verdicts": {}}
+    unplotted = ("ablations", "sensitivity", "cifar10_sizes", f"stress{params.stress.short}")
+    for name in names(params):
+        table, runs = build_table(name, params)
+        columns, extra = COLUMNS + EXTRA.get(kind(name), []), EXTRA_HEADS.get(kind(name), {})
+        files[TABLES / f"{name}.csv"] = table[columns].to_csv(index=False, lineterminator="\n")
+        files[TABLES / f"{name}.md"] = to_markdown(table, results.machines(kind(name)), params, extra)
+        summary["tables"][name] = metrics(table)
+        summary["verdicts"][name] = {"accuracy": counts(table), "params": counts(table, "params_verdict")}
+        files |= {} if name in unplotted else plots(runs, kind(name) == "stress")
+    files[METRICS] = json.dumps(summary, indent=1) + "\n"
+    for other in (theory_table, costs_table):
+        files |= other.build(params)
+    return files
+
+
+def main(arguments: list[str]) -> None:
+    """Stage tables."""
+    for path, content in build(load()).items():
+        write_text(path, content)
+    readme.refresh()

@@ -1,0 +1,25 @@
+"""The verdict counts and where to read more, for the end of `make repro` and for pull requests."""
+
+import json
+
+import pandas as pd
+
+from pipeline.evidence.claims import overall
+from pipeline.evidence.intervals import FAILS, HOLDS
+from pipeline.paths import CLAIMS, METRICS, PAGE, TABLES
+
+PARTS = {"all": "all cells", "held_out": "cells that chose nothing", "selected_on": "cells that helped to choose"}
+
+
+def main(arguments: list[str]) -> None:
+    """Print the counts as Markdown."""
+    for table, quantities in json.loads(METRICS.read_text(encoding="utf-8"))["verdicts"].items():
+        for quantity, counts in quantities.items():
+            for part, words in PARTS.items():
+                match, cells = counts[part]["match"], counts[part]["cells"]
+                if cells:
+                    print(f"- {table}, {quantity}: {match} of {cells} match the paper ({words})")
+    claims = list(overall(pd.read_csv(CLAIMS)))
+    held, failed = claims.count(HOLDS), claims.count(FAILS)
+    print(f"- claims: {held} of {len(claims)} hold, {failed} do not, {len(claims) - held - failed} are undecided")
+    print(f"\nEvery claim and every cell, ours beside the paper's: {PAGE}; as CSV and Markdown: {TABLES}")

@@ -1,0 +1,160 @@
+"""The page: whole, the same every time, and on its own."""
+
+import itertools
+import math
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+from pipeline.config import load
+from pipeline.experiments.suites import suites
+from pipeline.paths import CLAIMS, RESULTS, TABLES
+from pipeline.report import figures, page, rendering
+from pipeline.report.tables import names
+
+PARAMS = load()
+PAGE = page.build(PARAMS)
+
+
+def test_the_same_files_give_the_same_bytes():
+    assert page.build(PARAMS) == PAGE
+
+
+def test_it_needs_no_network():
+    linked = re.findall(r"(?:src|href)=\"(?!#|data:)([^\"]*)\"", PAGE)
+    generated = [
+        *("claims.yaml", "claims.csv", "claims.yaml"),
+        *(f"tables/{name}.csv" for name in names(PARAMS)),
+        *(f"tables/{name}.md" for name in page.OTHER),
+        *(f"figures/{name}.csv" for name in figures.registry()),
+    ]
+    assert linked[: len(generated)] == generated, "and then links of the notes"
+    assert [name for name in linked if not Path("reports", name).exists()] == []
+    assert not re.search(r"https?://|@import|url\(", PAGE)
+
+
+def test_commands_on_it_name_real_stages():
+    known = {suite.stage for suite in suites(PARAMS).values()} | {f"figure@{name}" for name in figures.registry()}
+    known |= {stage.partition("@")[0] for stage in known}  # all of a kind
+    known |= {"cost", "theory", "transfer", "tables", "claims", "page"}
+    assert {stage.partition("@")[0] for stage in known} <= set(yaml.safe_load(Path("dvc.yaml").read_text())["stages"])
+    commands = re.findall(r"<code>dvc repro( [^<]+)</code>", PAGE)
+    assert len(commands) > len(figures.registry()) + len(names(PARAMS)) + len(page.OTHER)
+    assert set(" ".join(commands).split()) <= known
+
+
+def test_every_claim_and_every_cell_is_on_it():
+    claims = pd.read_csv(CLAIMS)
+    assert re.findall(r'<code class="id">(.*?)</code>', PAGE) == claims["id"].tolist()
+    commands = re.findall(r"Made by <code>(dvc repro [^<]* claims)</code>", PAGE)
+    assert len(commands) == claims["claim"].nunique()
+    for command, (_, parts) in zip(commands, claims.groupby("claim", sort=False), strict=True):
+        assert set(command.split()) == set(" ".join(parts["command"]).split())
+    marked = PAGE.count("✓ match</span> ") + PAGE.count("▲ higher</span> ") + PAGE.count("▼ lower</span> ")
+    tables = [pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False) for name in names(PARAMS)]
+    judged = sum((table[column] != "n/a").sum() for table in tables for column in ("verdict", "params_verdict"))
+    assert marked == judged
+
+
+def test_links_within_it_lead_somewhere():
+    anchors = re.findall(r'id="([^"]+)"', PAGE)
+    assert len(anchors) == len(set(anchors))
+    assert set(re.findall(r'href="#([^"]+)"', PAGE)) <= set(anchors)
+
+
+def test_headings_step_down_one_at_a_time_and_headers_have_a_scope():
+    levels = [int(level) for level in re.findall(r"<h(\d)", PAGE)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert not re.search(r"<th(?![^>]*scope=)[ >]", PAGE)
+
+
+def test_a_cell_that_two_tables_print_counts_once():
+    both = page.tally(["main", "sensitivity"])["accuracy"]["all"]["cells"]
+    alone = [page.tally([name])["accuracy"]["all"]["cells"] for name in ("main", "sensitivity")]
+    table = pd.read_csv(TABLES / "sensitivity.csv")
+    assert both == sum(alone)
+    assert alone[1] == len(table) - 1, "the default row is NORACL's of Table 1"
+
+
+def test_the_drawing_of_an_interval():
+    part = {"low": 1.0, "high": 3.0, "value": 2.0, "at_least": 0.0, "at_most": math.inf, "paper_value": math.nan}
+    drawn = page.whisker(part)
+    assert "paper_value" not in drawn
+    assert drawn["from"] == drawn["at_least"] < drawn["low"] < drawn["value"] < drawn["high"] < drawn["to"] == 100
+    assert page.whisker({**part, "low": math.nan}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "expected"),
+    [(2.588, "points", "+2.59"), (-0.04, "points", "−0.04"), (77.66, "%", "77.7"), (-12.34, "%", "−12.3")],
+)
+def test_numbers_for_people(value, unit, expected):
+    assert page.signed(value, unit) == expected
+
+
+def test_markdown():
+    text = "# One\n\n`par-x` and `other-y` <script>\n\n| a |\n| --- |\n| b |\n"
+    html = rendering.markdown(text, {"par-x": "holds"})
+    assert "<h2>One</h2>" in html
+    assert '<a class="part" href="#par-x">par-x\N{NO-BREAK SPACE}✓</a> and <code>other-y</code> &lt;script&gt;' in html
+    assert '<div class="scroll" tabindex="0"><table>' in html
+    assert '<th scope="col">a</th>' in html
+
+
+def test_a_section_that_is_gone_is_missed(tmp_path):
+    path = tmp_path / "a.md"
+    path.write_text("# T\n\n## First\none\n\n## Second\ntwo\n")
+    assert rendering.section_of(path, "First") == "one\n\n"
+    assert rendering.section_of(path, "Second") == "two\n"
+    with pytest.raises(ValueError, match="has no section 'Third'"):
+        rendering.section_of(path, "Third")
+
+
+def test_the_digest_is_the_one_that_the_page_says_how_to_get():
+    command = f"find {RESULTS} -type f | sort | xargs cat | sha256sum"
+    assert f"<code>{command}</code>" in PAGE
+    done = subprocess.run(
+        command, shell=True, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split()[0] == page.digest(RESULTS)
+    assert page.digest(RESULTS) in PAGE
+
+
+def test_figures_are_embedded(tmp_path, monkeypatch):
+    entry = {"title": "A title", "paper": "Figure 9", "caption": "It <shows>.", "reads": "", "params": ""}
+    (tmp_path / "figures.yaml").write_text(yaml.safe_dump({"figures": {"f": entry}}))
+    (tmp_path / "f.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>")
+    monkeypatch.setattr(figures, "REGISTRY", tmp_path / "figures.yaml")
+    monkeypatch.setattr(page, "FIGURES", tmp_path)
+    text = page.build(PARAMS)
+    assert text.count('<img src="data:image/svg+xml;base64,') == 1
+    assert 'alt="A title: It &lt;shows&gt;."' in text
+    assert "dvc repro figure@f" in text
+    assert '<a href="#figures">' in text
+    (tmp_path / "f.svg").unlink()
+    with pytest.raises(FileNotFoundError):
+        page.figures()
+
+
+def test_tables_of_another_shape_are_shown_as_they_are_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "TABLES", tmp_path)
+    for name in page.OTHER:
+        (tmp_path / f"{name}.md").write_text(f"| component |\n| --- |\n| {name} `par-x` |\n")
+    found = page.other_tables({"par-x": "holds"})
+    assert [(one["name"], one["command"]) for one in found] == [
+        ("cost", "dvc repro cost tables"),
+        ("theory", "dvc repro theory tables"),
+        ("transfer", "dvc repro transfer tables"),
+        ("hours", "dvc repro tables"),
+    ]
+    assert all(f'<td>{one["name"]} <a class="part" href="#par-x">' in one["body"] for one in found)
+    (tmp_path / "cost.md").unlink()
+    with pytest.raises(FileNotFoundError):
+        page.other_tables({})
