@@ -86,7 +86,7 @@ def outcome(text):
 
 
 def named(place, message):
-    """Whether a message names a place, or what stands just above it."""
+    """Whether a message names a place, or the key just above it."""
     keys = [str(part) for part in place]
     return ".".join(keys) in message or all(part in message for part in keys[:2] if not part.isdigit())
 

@@ -4,6 +4,7 @@ import json
 
 import yaml
 
+from tests.conftest import FEW_FIGURES
 from tests.test_end_to_end import READERS, ROTATED, UP_TO_DATE
 
 
@@ -12,7 +13,7 @@ def test_experiments_run_what_depends_on_a_change_and_show_what_it_did(clone, tm
     place = "benchmarks.rotated_mnist"
     changes = (f"{place}.training.ewc.strength=0.00001", f"{place}.start=[[5, 5]]")
     ran = copy.stages_run("dvc", "exp", "run", "-S", changes[0], "-S", changes[1], "-n", "try")
-    on_results = {f"figure@{name}" for name in ("fig2", "fig3", "rotated", "timeline", "pareto", "agreement")}
+    on_results = {f"figure@{name}" for name in FEW_FIGURES}
     assert ran == ROTATED | on_results | READERS | {"canaries"}
     assert UP_TO_DATE in copy.run("dvc", "repro")
     written = yaml.safe_load((copy.folder / "params.yaml").read_text())["benchmarks"]["rotated_mnist"]

@@ -151,7 +151,6 @@ def test_tables_of_another_shape_are_shown_as_they_are_written(tmp_path, monkeyp
     assert [(one["name"], one["command"]) for one in found] == [
         ("cost", "dvc repro cost tables"),
         ("theory", "dvc repro theory tables"),
-        ("transfer", "dvc repro transfer tables"),
         ("hours", "dvc repro tables"),
     ]
     assert all(f'<td>{one["name"]} <a class="part" href="#par-x">' in one["body"] for one in found)

@@ -44,7 +44,7 @@ def test_births_are_the_growth_of_widths_task_by_task(trigger, hidden, tasks, se
     for task, widths in enumerate(history.widths, start=1):
         assert tuple(sum(birth[0] <= task for birth in layer) for layer in born) == widths
     for layer, width in zip(born, hidden, strict=True):
-        assert layer == sorted(layer), "newcomers stand at the end"
+        assert layer == sorted(layer), "newcomers come last"
         assert layer[:width] == [BEGINNING] * width
     assert moments(history.growth) == sorted({birth for layer in [[BEGINNING], *born] for birth in layer})
 
@@ -103,7 +103,7 @@ def test_ratios_are_those_of_a_slow_loop_over_weights(monkeypatch, trigger):
     found = {(ratio.event, ratio.age): ratio for ratio in ratios(outcome.history.growth, seen.updates)}
     sizes = [size for size, _ in epochs]
     grown = [i for i in range(1, len(sizes)) if sizes[i] != sizes[i - 1]]
-    # 3 epochs a task: event (t, e) stands after 3(t − 1) + e epochs; the very last may have no epoch after it
+    # 3 epochs per task: event (t, e) comes after 3(t − 1) + e epochs; the very last may have no epoch after it
     events = {3 * (t - 1) + e: (t, e) for t, e in moments(outcome.history.growth)[1:] if 3 * (t - 1) + e < len(epochs)}
     assert sorted(events) == grown
     assert len(grown) >= 3

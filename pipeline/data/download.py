@@ -209,7 +209,7 @@ def download_cifar10(target: Path, mirrors: list[str]) -> str:
 
 
 def download_resnet18(target: Path, weights: dict[str, Weights], mirrors: list[str]) -> str:
-    """The first of these weights of ResNet18 that can be had: each as a file, or else at its URL."""
+    """The first of these weights of ResNet18 that are available: each as a file, or else at its URL."""
     advice, offers = "Get one of these files by other means and write its path in params.yaml as", []
     for name, wanted in weights.items():
         places = [Path(wanted.file), *(Path(mirror) / wanted.file for mirror in mirrors), wanted.url]

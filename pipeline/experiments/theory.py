@@ -17,7 +17,7 @@ from pipeline.files import write_csv, write_json
 from pipeline.paths import RESULTS
 from pipeline.runs.provenance import machine
 
-#: experiment, method, width M⁰, seed ("all": of no seed, or pooled), x, values by quantity
+#: experiment, method, width M⁰, seed ("all": without a seed, or pooled), x, values by quantity
 Rows = Iterator[tuple[str, str, int, int | str, float, dict[str, float]]]
 Curves = dict[tuple[str, str], list[list[float]]]  # by method and quantity, per seed
 COLUMNS = ("experiment", "method", "width", "seed", "x", "quantity", "value")

@@ -1,6 +1,6 @@
 """Statistics of random pattern association: cells are an experiment and a method of reports/results/theory.
 
-Widths M⁰ are averaged, seed by seed; rows of no seed give one number without an interval.
+Widths M⁰ are averaged, seed by seed; rows without a seed give one number without an interval.
 """
 
 import numpy as np
