@@ -20,7 +20,7 @@ test: $(READY)             ## all tests and checks; what CI runs
 	ruff format --check
 	mypy
 	dvc repro download@mnist
-	python -m pytest tests -n 2 --dist loadfile --no-loadscope-reorder
+	python -m pytest tests -n 2 --dist worksteal
 	python -m pipeline check
 
 bench: $(READY) $(VENV)-bench/.ready   ## speed as ratios measured in one run; takes about 5 minutes

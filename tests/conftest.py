@@ -55,8 +55,8 @@ torch.set_num_threads(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of two processes one begins with the end-to-end tests; what waits for their clone comes last in the other."""
-    items.sort(key=lambda item: (item.path.stem != "test_end_to_end", "clone" in item.fixturenames))
+    """Of two processes one begins with the small clone and what needs it; the other begins with the rest."""
+    items.sort(key=lambda item: (item.path.stem != "test_end_to_end", "clone" not in item.fixturenames))
 
 
 def merge(into: dict, changes: dict) -> dict:
