@@ -70,6 +70,8 @@ class Params(Section):
                     raise ValueError(f"benchmarks.{name}.{key} must be one of {', '.join(allowed)}, got {value}")
         if unknown := set(self.ablations.benchmarks) - set(self.benchmarks):
             raise ValueError(f"ablations.benchmarks names {', '.join(sorted(unknown))}, which benchmarks does not have")
+        if other := sorted(name for name in self.ablations.benchmarks if self.benchmarks[name].data != "mnist"):
+            raise ValueError(f"ablations.benchmarks names {', '.join(other)}, which is not on mnist")
         for needed, kind, users in (
             (PERMUTED, "permuted", "stress, sensitivity"),
             (ON_FEATURES, "split", "image_sizes"),

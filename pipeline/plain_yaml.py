@@ -18,7 +18,7 @@ PLAIN = {
     "int": re.compile(r"[-+]?(0|[1-9][0-9]*)"),
     "float": re.compile(r"[-+]?(0|[1-9][0-9]*)(\.[0-9]*([eE][-+][0-9]+)?|[eE][-+]?[0-9]+)"),
 }
-LIKE_A_NUMBER = re.compile(r"[-+.]*[0-9_.][0-9_.:eE+-]*|[-+]?0[xXoObB][0-9a-fA-F_]*")
+LIKE_A_NUMBER = re.compile(r"[-+.]*[0-9_.][0-9_.:eE+-]*|[-+]?0([xX][0-9a-fA-F_]*|[oO][0-7_]*|[bB][01_]*)")
 
 
 class ParamsError(ValueError):

@@ -229,6 +229,11 @@ def test_unquoted_true_labels_are_understood():
         ("encoder.deviation", [0.2, 0.2, 0.0], r"encoder\.deviation\.2"),
         ("image_sizes.heads", ["1×1"], r"image_sizes\.heads names 1×1, which split_cifar10 does not have"),
         ("ablations.init", ["magic"], r"ablations\.init: unknown magic; there are he, null-space"),
+        (
+            "ablations.benchmarks",
+            ["split_cifar10"],
+            r"ablations\.benchmarks names split_cifar10, which is not on mnist",
+        ),
         ("ablations.benchmarks", ["x"], r"ablations\.benchmarks names x, which benchmarks does not have"),
         ("stress.short", 100, r"stress\.short must be below long"),
         ("stress.long_only", ["x"], r"long_only names x, which static does not have"),
@@ -246,3 +251,8 @@ def test_a_stage_gets_one_message_and_no_traceback(tmp_path, monkeypatch):
     Path("params.yaml").write_text(changed("noracl.gamma", 7.0))
     with pytest.raises(SystemExit, match=r"noracl\.gamma must be .*\nNothing was run\. Mend params\.yaml"):
         main(["pixels"])
+
+
+@pytest.mark.parametrize("text", ["0b3eafec76d6", "0c12", "32x32", "1024×1024", "12ab"])
+def test_text_that_begins_with_digits_is_text_to_both(text):
+    assert read(f"a: {text}") == parse_yaml(f"a: {text}", "p") == {"a": text}
