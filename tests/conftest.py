@@ -59,6 +59,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (item.path.stem != "test_end_to_end", "clone" not in item.fixturenames))
 
 
+def train_stages(ran: set[str]) -> set[str]:
+    """Of stages that ran, those that compute results: not what reads them."""
+    readers = ("figure@", "canaries", "tables", "claims", "page", "check")
+    return {stage for stage in ran if not stage.startswith(readers)}
+
+
 def merge(into: dict, changes: dict) -> dict:
     for key, value in changes.items():
         if isinstance(value, dict) and isinstance(into.get(key), dict) and key not in ("mlp", "heads", "weights"):

@@ -8,7 +8,7 @@ import json
 import pandas as pd
 import pytest
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, train_stages
 
 ENTRY = {
     "data": "mnist",
@@ -124,8 +124,3 @@ def test_a_part_of_the_method_is_one_file_that_registers_itself(copy, kind):
     assert f"Running stage '{stage}'" in output
     if kind != "regulariser":
         assert f"2L {'trigger' if kind == 'trigger' else 'init'} {wanted}: " in output
-
-
-def train_stages(ran):
-    readers = ("figure@", "canaries", "tables", "claims", "page", "check")
-    return {stage for stage in ran if not stage.startswith(readers)}

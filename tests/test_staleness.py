@@ -13,6 +13,7 @@ from pipeline.experiments import staleness
 from pipeline.experiments.suites import suites
 from pipeline.runs import canaries
 from pipeline.runs.executor import RunFailed, run_all
+from tests.conftest import train_stages
 
 PARAMS = load()
 
@@ -27,12 +28,6 @@ def edit(path, old, new):
 def copy(clone, tmp_path):
     """A copy of the small clone, with finished runs, in which every growth trigger and initialiser is ablated."""
     return clone.copy(tmp_path / "copy")
-
-
-def train_stages(ran):
-    return {
-        stage for stage in ran if not stage.startswith(("figure@", "canaries", "tables", "claims", "page", "check"))
-    }
 
 
 def test_a_comment_or_a_refactor_makes_nothing_stale(copy):
