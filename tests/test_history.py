@@ -36,3 +36,15 @@ def test_first_tasks_only():
 
 def test_json_round_trip():
     assert History.from_dict(json.loads(json.dumps(HISTORY.to_dict()))) == HISTORY
+
+
+def test_a_history_without_tasks_and_tasks_that_it_lacks_are_named():
+    for measure in (History().average_accuracy, History().forgetting, History().backward_transfer):
+        with pytest.raises(ValueError, match="this history holds no task: learn at least one first"):
+            measure()
+    for wrong in (3, -4):
+        with pytest.raises(ValueError, match=f"task must be below 3, the tasks learnt, got {wrong}"):
+            HISTORY.average_accuracy(wrong)
+    for wrong in (-1, 1.5, "a"):
+        with pytest.raises(ValueError, match="tasks must be a whole number of at least 0"):
+            HISTORY.first(wrong)

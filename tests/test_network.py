@@ -97,3 +97,5 @@ def test_widening_refuses_what_does_not_fit():
         Network((6, 3), torch.zeros(18))
     with pytest.raises(ValueError, match="init must be one of glorot"):
         Network.initialise((6, 3, 2), "magic", generator(0))
+    with pytest.raises(ValueError, match=r"theta must hold the 24 weights of sizes \(6, 3, 2\), got shape \(18,\)"):
+        Network((6, 3, 2), torch.zeros(18))

@@ -137,7 +137,7 @@ class Observer(Learner):
         whole, born = self.network, births(self.history.growth, self.settings.hidden)
         self.network = silence(whole, [[i for i, moment in enumerate(layer) if moment[0] == task] for layer in born])
         try:
-            return [self._accuracy(one) for one in self.stream.tasks[: self.number]]
+            return [self._accuracy(one) for one in self.learnt]
         finally:
             self.network = whole
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
-from noracl.method.checks import choice, require, whole
+from noracl.method.checks import choice, require, settle, whole
 from noracl.method.network import Backprop, Batch, Network, layers
 
 ESTIMATORS = ("per_sample", "batch")
@@ -23,7 +23,7 @@ class FisherSettings:
     def __post_init__(self) -> None:
         choice("estimator", self.estimator, ESTIMATORS)
         choice("labels", self.labels, ("true", "sampled"))
-        whole("batches", self.batches, 1)
+        settle(self, whole, ("batches",), 1)
 
 
 def diagonal(network: Network, batches: Iterable[Batch], settings: FisherSettings, generator: Generator) -> Tensor:

@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from noracl.method.checks import require, whole
 from noracl.method.triggers import LayerSignal
 
 
@@ -43,26 +44,37 @@ class History:
 
     def average_accuracy(self, task: int = -1) -> float:
         """Mean accuracy over the tasks seen so far, after the task with this index (default: the last)."""
+        tasks = self._learnt()
+        require(
+            -tasks <= whole("task", task, None) < tasks, f"task must be below {tasks}, the tasks learnt, got {task}"
+        )
         return sum(self.accuracy[task]) / len(self.accuracy[task])
 
     def forgetting(self) -> float:
         """Mean over earlier tasks of the best accuracy ever reached minus the final one."""
+        self._learnt()
         *earlier, final = self.accuracy
         drops = [max(row[j] for row in earlier[j:]) - final[j] for j in range(len(earlier))]
         return sum(drops) / len(drops) if drops else 0.0
 
     def backward_transfer(self) -> float:
         """Mean over earlier tasks of the final accuracy minus the one right after learning the task."""
+        self._learnt()
         *earlier, final = self.accuracy
         gains = [final[j] - row[j] for j, row in enumerate(earlier)]
         return sum(gains) / len(gains) if gains else 0.0
 
     def first(self, tasks: int) -> "History":
         """The history of the first ``tasks`` tasks, as if the stream had ended there."""
+        tasks = whole("tasks", tasks, 0)
         kept = {f.name: getattr(self, f.name)[:tasks] for f in fields(self)}
         for name in ("growth", "signals"):
             kept[name] = [one for one in getattr(self, name) if one.task <= tasks]
         return History(**kept)
+
+    def _learnt(self) -> int:
+        require(len(self.accuracy) > 0, "this history holds no task: learn at least one first")
+        return len(self.accuracy)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain lists and dictionaries, for JSON."""

@@ -9,18 +9,21 @@ import torch
 from torch import Tensor
 
 from noracl.method import fisher, plasticity, signals
-from noracl.method.checks import choice, require, whole
+from noracl.method.checks import choice, instance, require, settle, shown, whole, wholes
 from noracl.method.fisher import FisherSettings
 from noracl.method.history import EpochSignals, GrowthEvent, History
 from noracl.method.initialisers import INITIALISERS, fan_in
+from noracl.method.memory import require_memory
 from noracl.method.network import WEIGHTS, Batch, Network, embed, layers, reorder_inputs
 from noracl.method.optimisation import SGD, Batches, NonFiniteLoss, OptimisationSettings
 from noracl.method.regularisers import REGULARISERS, Consolidation, EWCSettings
 from noracl.method.seeds import generator
 from noracl.method.streams import Stream, Task
 from noracl.method.triggers import TRIGGERS, GrowthSettings, LayerSignal
+from noracl.method.undo import all_or_nothing
 
 OnTask = Callable[[int, History], None] | None  #: called after each task with its number
+PARTS = {"optimisation": OptimisationSettings, "fisher": FisherSettings, "ewc": EWCSettings, "growth": GrowthSettings}
 COMPONENTS = ("sgd", "evaluation", "consolidation", "effective_dimension", "fisher_check", "neurogenesis")
 
 
@@ -37,11 +40,16 @@ class Settings:
     growth: GrowthSettings = field(default_factory=GrowthSettings)
 
     def __post_init__(self) -> None:
+        settle(self, wholes, ("hidden",), 1)
         require(len(self.hidden) > 0, "hidden must name the width of at least one hidden layer")
-        for width in self.hidden:
-            whole("hidden", width, 1)
         choice("init", self.init, WEIGHTS)
         choice("regulariser", self.regulariser, REGULARISERS)
+        for name, kind in PARTS.items():
+            instance(name, getattr(self, name), kind)
+        growth, epochs = self.growth, self.optimisation.epochs_later
+        grows = growth.trigger != "scheduled" or any(epoch < epochs for epoch in growth.schedule)
+        below = f"growth.schedule must name an epoch below epochs_later, which is {epochs}, or nothing ever grows"
+        require(grows, f"{below}; got {growth.schedule}")
 
 
 @dataclass(frozen=True)
@@ -64,30 +72,49 @@ class Learner:
     def __init__(
         self, stream: Stream, settings: Settings, seed: int, consolidation: Consolidation | None = None
     ) -> None:
+        instance("stream", stream, Stream)
+        instance("settings", settings, Settings)
         self.stream, self.settings = stream, settings
         self.draws = {name: generator(seed, name) for name in ("weights", "order", "growth", "labels")}
         sizes = (stream.inputs, *settings.hidden, stream.classes)
+        require_memory(sizes, max(len(task.x) for task in stream.tasks), stream.tasks[0].x.device)
         network = Network.initialise(sizes, settings.init, self.draws["weights"])
         self.network = Network(sizes, network.theta.to(stream.tasks[0].x.device))
-        self.consolidation = consolidation or REGULARISERS[settings.regulariser](settings.ewc)
+        if consolidation is None:
+            consolidation = REGULARISERS[settings.regulariser](settings.ewc)
+        ready = hasattr(consolidation, "penalise") and not isinstance(consolidation, type)
+        require(ready, f"consolidation must be a regulariser (a Consolidation), got {shown(consolidation)}")
+        self.consolidation: Consolidation = consolidation
         self.trigger = TRIGGERS[settings.growth.trigger]
         self.fisher_average: Tensor | None = None  # F̃, which τ needs whatever the regulariser
         self.tau: Tensor | None = None
         self.reference: list[float] = []  # φ⁰
         self.losses: list[float] = []
         self.cooldown, self.history, self.seconds = 0, History(), dict.fromkeys(COMPONENTS, 0.0)
+        self.learnt: list[Task] = []
         self.test_inputs: dict[int, Tensor] = {}
 
     def learn_stream(self, on_task: OnTask = None) -> Outcome:
-        """Algorithm 1."""
-        for number, task in enumerate(self.stream.tasks, start=1):
+        """Algorithm 1, from the first task that was not learnt yet."""
+        require(on_task is None or callable(on_task), f"on_task must be a function, got {shown(on_task)}")
+        for number, task in list(enumerate(self.stream.tasks, start=1))[len(self.learnt) :]:
             self.learn_task(number, task)
             if on_task is not None:
                 on_task(number, self.history)
         return Outcome(self.history, self.seconds, self.network)
 
     def learn_task(self, number: int, task: Task) -> None:
-        """One pass of the outer loop of Algorithm 1."""
+        """One pass of the outer loop of Algorithm 1; whatever stops it, the learner is then as it was before."""
+        due = len(self.learnt) + 1
+        in_turn = whole("number", number, 1) == due
+        require(in_turn, f"number must be {due}, the first task that was not learnt yet, got {number}")
+        if all(task is not one for one in self.stream.tasks):
+            self.stream.check("task", task)
+            require_memory(self.network.sizes, len(task.x), task.x.device)
+        with all_or_nothing(self):
+            self._learn_task(due, task)
+
+    def _learn_task(self, number: int, task: Task) -> None:
         stream, by, later = self.stream, self.settings.optimisation, number > 1
         epochs, rate = (by.epochs_later, by.rate_later) if later else (by.epochs_first, by.rate_first)
         self.task, self.number, self.losses = task, number, []
@@ -163,6 +190,8 @@ class Learner:
 
     def _widen(self, layer: int, neurons: int) -> None:  # neurogenesis, section 3.2
         growth, old = self.settings.growth, self.network.sizes
+        wider = (*old[: layer + 1], old[layer + 1] + neurons, *old[layer + 2 :])
+        require_memory(wider, len(self.task.x), self.task.x.device)
         with self._clock("neurogenesis"):
             setting = INITIALISERS[growth.init].scale
             scale = getattr(growth, setting) if setting else 1.0
@@ -204,8 +233,9 @@ class Learner:
 
     def _record(self) -> None:  # section 5 and appendix A.4
         history, network = self.history, self.network
+        self.learnt.append(self.task)
         with self._clock("evaluation"):
-            history.accuracy.append([self._accuracy(task) for task in self.stream.tasks[: self.number]])
+            history.accuracy.append([self._accuracy(task) for task in self.learnt])
         history.widths.append(network.widths)
         history.parameters.append(network.parameters)
         known = self.consolidation.curvature

@@ -8,20 +8,24 @@ activations are neurons × samples, as H_l in the paper, which also keeps the pr
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from noracl.method.checks import choice, require, whole
+from noracl.method.checks import choice, require, whole, wholes
+from noracl.method.inputs import as_matrix
 
 Batch = tuple[Tensor, Tensor]  #: inputs (samples × inputs) and one-hot labels (samples × classes)
 
+_normal, _uniform = (partial(draw, dtype=torch.float32) for draw in (torch.randn, torch.rand))
+
 #: How the first weights are drawn, by name: (fan-in, fan-out, generator) → fan-out × fan-in. "torch" is nn.Linear's.
 WEIGHTS: dict[str, Callable[[int, int, torch.Generator], Tensor]] = {
-    "glorot": lambda i, o, g: torch.randn(o, i, generator=g) * math.sqrt(2 / (i + o)),
-    "he": lambda i, o, g: torch.randn(o, i, generator=g) * math.sqrt(2 / i),
-    "lecun": lambda i, o, g: torch.randn(o, i, generator=g) * math.sqrt(1 / i),
-    "torch": lambda i, o, g: (torch.rand(o, i, generator=g) * 2 - 1) / math.sqrt(i),
+    "glorot": lambda i, o, g: _normal(o, i, generator=g) * math.sqrt(2 / (i + o)),
+    "he": lambda i, o, g: _normal(o, i, generator=g) * math.sqrt(2 / i),
+    "lecun": lambda i, o, g: _normal(o, i, generator=g) * math.sqrt(1 / i),
+    "torch": lambda i, o, g: (_uniform(o, i, generator=g) * 2 - 1) / math.sqrt(i),
 }
 
 
@@ -55,10 +59,11 @@ class Network:
     """Weights of a bias-free ReLU MLP with layer sizes (inputs, hidden 1, …, hidden L, classes)."""
 
     def __init__(self, sizes: Sequence[int], theta: Tensor) -> None:
-        require(len(sizes) > 2, f"sizes must name inputs, at least one hidden layer and classes, got {tuple(sizes)}")
-        for size in sizes:
-            whole("sizes", size, 1)
-        self.sizes, self.theta, self.weights = tuple(sizes), theta, layers(theta, sizes)
+        self.sizes = wholes("sizes", sizes, 1)
+        require(len(self.sizes) > 2, f"sizes must name inputs, at least one hidden layer and classes, got {self.sizes}")
+        fits, shape = theta.shape == (count(self.sizes),), tuple(theta.shape)
+        require(fits, f"theta must hold the {count(self.sizes)} weights of sizes {self.sizes}, got shape {shape}")
+        self.theta, self.weights = theta, layers(theta, self.sizes)
 
     @classmethod
     def initialise(cls, sizes: Sequence[int], scheme: str, generator: torch.Generator) -> "Network":
@@ -84,8 +89,11 @@ class Network:
         return [*outputs[1:], self.weights[-1] @ outputs[-1]]
 
     def predict(self, x: Tensor) -> Tensor:
-        """The most likely class of each sample."""
-        return self.activations(x)[-1].argmax(0)
+        """The most likely class of each sample; inputs as for a ``Task``, but scaled as the stream scales them."""
+        rows = x if isinstance(x, Tensor) and x.dtype == self.theta.dtype else as_matrix("x", x).to(self.theta)
+        columns, shape = self.sizes[0], tuple(rows.shape)
+        require(shape[1:] == (columns,), f"x must be a matrix of {columns} columns, got shape {shape}")
+        return self.activations(rows)[-1].argmax(0)
 
     def widen(self, layer: int, fan_in: Tensor) -> "Network":
         """A copy with new neurons of these incoming weights in hidden layer ``layer`` (from 0); their fan-out is 0."""

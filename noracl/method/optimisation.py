@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from noracl.method.checks import number, whole
+from noracl.method.checks import number, settle, whole
 from noracl.method.network import Backprop, Batch, Network, layers
 from noracl.method.regularisers import Consolidation
 
@@ -28,12 +28,9 @@ class OptimisationSettings:
     clip: float | None = 5.0
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "epochs_first", "epochs_later"):
-            whole(name, getattr(self, name), 1)
-        for name in ("rate_first", "rate_later"):
-            number(name, getattr(self, name), 0, open_low=True)
-        if self.clip is not None:
-            number("clip", self.clip, 0, open_low=True)
+        settle(self, whole, ("batch_size", "epochs_first", "epochs_later"), 1)
+        rates = ("rate_first", "rate_later")
+        settle(self, number, rates if self.clip is None else (*rates, "clip"), 0, open_low=True)
 
 
 class Batches:

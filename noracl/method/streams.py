@@ -1,19 +1,22 @@
 """Task streams of section 5: permuted, rotated and split, all domain-incremental with one shared head."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from noracl.method.checks import choice, number, require, whole
+from noracl.method.checks import choice, instance, number, require, settle, shown, whole, wholes
+from noracl.method.inputs import as_labels, as_matrix, as_order
 from noracl.method.seeds import generator
+
+LARGEST = torch.finfo(torch.float32).max
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Arrays or tensors: inputs uint8 or floating, labels integers. With ``columns`` the network sees x[:, columns]."""
+    """Inputs and labels 0 … classes − 1, as tensors, arrays, frames or lists; the network sees x[:, columns] if set."""
 
     x: Tensor
     y: Tensor
@@ -22,19 +25,17 @@ class Task:
     columns: Tensor | None = None
 
     def __post_init__(self) -> None:
-        for name in ("x", "x_test"):
-            value = torch.as_tensor(getattr(self, name))
-            pixels = value.dtype == torch.uint8
-            require(value.ndim == 2, f"{name} must be a samples × inputs matrix, got shape {tuple(value.shape)}")
-            require(pixels or value.is_floating_point(), f"{name} must be uint8 or floating, got {value.dtype}")
-            object.__setattr__(self, name, value if pixels else value.float())
-        for name in ("y", "y_test"):
-            value = torch.as_tensor(getattr(self, name))
-            fractional = value.is_floating_point() or value.is_complex() or value.dtype == torch.bool
-            require(not fractional, f"{name} must hold whole numbers, got {value.dtype}")
-            object.__setattr__(self, name, value.long())
+        train, test = (getattr(x, "columns", None) for x in (self.x, self.x_test))  # the names that a frame has
+        named_alike = train is None or test is None or list(train) == list(test)
+        require(named_alike, "x_test must have the columns of x, in the same order")
+        settle(self, as_matrix, ("x", "x_test"))
+        settle(self, as_labels, ("y", "y_test"))
+        for x, y, part in ((self.x, self.y, ""), (self.x_test, self.y_test, "_test")):
+            advice = f": of one-hot labels give y{part}.argmax(1)" if y.ndim == 2 else ""
+            must = f"y{part} must hold {len(x)} labels, one per row of x{part}"
+            require(y.shape == (len(x),), f"{must}, got shape {tuple(y.shape)}{advice}")
         if self.columns is not None:
-            object.__setattr__(self, "columns", torch.as_tensor(self.columns).long())
+            settle(self, as_order, ("columns",))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,22 +48,34 @@ class Stream:
     shift: float = 0.0
 
     def __post_init__(self) -> None:
-        whole("classes", self.classes, 2)
-        number("scale", self.scale, -math.inf)
-        number("shift", self.shift, -math.inf)
+        settle(self, whole, ("classes",), 2)
+        settle(self, number, ("scale", "shift"), -LARGEST, LARGEST)
+        several = isinstance(self.tasks, Iterable) and not isinstance(self.tasks, Task)
+        require(several, f"tasks must be a list of tasks, got {type(self.tasks).__name__}: of one task give [task]")
+        object.__setattr__(self, "tasks", tuple(self.tasks))
         require(len(self.tasks) > 0, "tasks must hold at least one task")
         for position, task in enumerate(self.tasks):
-            for x, y, part in ((task.x, task.y, ""), (task.x_test, task.y_test, "_test")):
-                x_name, y_name = f"tasks[{position}].x{part}", f"tasks[{position}].y{part}"
-                require(len(x) > 0, f"{x_name} is empty: a task needs at least one sample")
-                require(y.shape == (len(x),), f"{y_name} must hold {len(x)} labels, got shape {tuple(y.shape)}")
-                require(x.shape[1] == self.inputs, f"{x_name} must have {self.inputs} columns, got {x.shape[1]}")
-                finite = not x.is_floating_point() or bool(torch.isfinite(x).all())
-                require(finite, f"{x_name} holds NaN or infinite values: inputs must be finite")
-                low, high, head = int(y.min()), int(y.max()), f"[0, {self.classes - 1}], the head's classes"
-                require(low >= 0 and high < self.classes, f"{y_name} must lie in {head}, got {low} to {high}")
-            permutes = task.columns is None or torch.equal(task.columns.sort()[0], torch.arange(self.inputs))
-            require(permutes, f"tasks[{position}].columns must be a permutation of 0 … {self.inputs - 1}")
+            self.check(f"tasks[{position}]", task)
+
+    def check(self, name: str, task: Task) -> None:
+        """Require a task that the stream's network can learn."""
+        instance(name, task, Task)
+        for x, y, part in ((task.x, task.y, ""), (task.x_test, task.y_test, "_test")):
+            x_name, y_name, place = f"{name}.x{part}", f"{name}.y{part}", self.tasks[0].x.device
+            require(len(x) > 0, f"{x_name} is empty: a task needs at least one sample")
+            require(x.shape[1] == self.inputs, f"{x_name} must have {self.inputs} columns, got {x.shape[1]}")
+            for one, its_name in ((x, x_name), (y, y_name)):
+                require(one.device == place, f"{its_name} must be on {place}, as tasks[0].x is, got {one.device}")
+            ends = (0.0, 255.0) if x.dtype == torch.uint8 else tuple(end.item() for end in x.aminmax())
+            finite = all(map(math.isfinite, ends))
+            require(finite, f"{x_name} holds NaN or infinite values, or values beyond ±3.4e38, the range of float32")
+            scaled = [value for end in ends for value in (end * self.scale, end * self.scale + self.shift)]
+            fits = all(abs(value) <= LARGEST for value in scaled)
+            require(fits, f"{x_name} × scale + shift leaves ±3.4e38, the range of float32: choose a smaller scale")
+            low, high, head = int(y.min()), int(y.max()), f"[0, {self.classes - 1}], the head's classes"
+            require(low >= 0 and high < self.classes, f"{y_name} must lie in {head}, got {low} to {high}")
+        permutes = task.columns is None or torch.equal(task.columns.sort()[0], torch.arange(self.inputs))
+        require(permutes, f"{name}.columns must be a permutation of 0 … {self.inputs - 1}")
 
     @property
     def inputs(self) -> int:
@@ -72,19 +85,21 @@ class Stream:
 
 def permuted(data: Task, tasks: int, classes: int, seed: int, **scaling: float) -> Stream:
     """Each task permutes the inputs at random, by the seed and its number only: a short stream starts a long one."""
-    whole("tasks", tasks, 1)
-    orders = [torch.randperm(data.x.shape[1], generator=generator(seed, "permutation", t)) for t in range(tasks)]
+    instance("data", data, Task)
+    places, numbers = data.x.shape[1], range(whole("tasks", tasks, 1))
+    orders = [torch.randperm(places, generator=generator(seed, "permutation", t)) for t in numbers]
     return Stream([replace(data, columns=order) for order in orders], classes, **scaling)
 
 
 def rotated(
-    data: Task, angles: Sequence[float], classes: int, interpolation: str = "bilinear", **scaling: float
+    data: Task, angles: Iterable[float], classes: int, interpolation: str = "bilinear", **scaling: float
 ) -> Stream:
     """Each task turns the (square) images by its own angle, in degrees, counter-clockwise."""
-    for angle in angles:
-        number("angles", angle, -math.inf)
+    instance("data", data, Task)
+    require(isinstance(angles, Iterable), f"angles must be a list of degrees, got {shown(angles)}")
+    degrees = [number("angles", angle, -math.inf) for angle in angles]
     choice("interpolation", interpolation, ("nearest", "bilinear"))
-    turned = [[rotate(x, angle, interpolation) for x in (data.x, data.x_test)] for angle in angles]
+    turned = [[rotate(x, angle, interpolation) for x in (data.x, data.x_test)] for angle in degrees]
     return Stream([Task(x, data.y, x_test, data.y_test) for x, x_test in turned], classes, **scaling)
 
 
@@ -95,7 +110,7 @@ def rotate(x: Tensor, angle: float, interpolation: str = "bilinear") -> Tensor:
     if angle % 360 == 0:
         return x
     cos, sin = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-    matrix = torch.tensor([[[cos, -sin, 0.0], [sin, cos, 0.0]]])
+    matrix = torch.tensor([[[cos, -sin, 0.0], [sin, cos, 0.0]]], dtype=torch.float32)
     grid = torch.nn.functional.affine_grid(matrix, [1, 1, side, side], align_corners=False).to(x.device)
     turned = torch.empty_like(x)
     for start in range(0, len(x), 4096):  # images as channels of one picture: one grid for all
@@ -105,12 +120,14 @@ def rotate(x: Tensor, angle: float, interpolation: str = "bilinear") -> Tensor:
     return turned
 
 
-def split(data: Task, pairs: Sequence[Sequence[int]], classes: int = 2, **scaling: float) -> Stream:
+def split(data: Task, pairs: Iterable[Sequence[int]], classes: int = 2, **scaling: float) -> Stream:
     """Each task tells the two classes of a pair apart, as labels 0 and 1; the head may have outputs that none uses."""
+    instance("data", data, Task)
+    require(isinstance(pairs, Iterable), f"pairs must be a list of pairs of classes, got {shown(pairs)}")
     tasks = []
-    for pair in pairs:
+    for pair in (wholes("pairs", given, 0) for given in pairs):
         different = len(pair) == 2 and pair[0] != pair[1]
-        require(different, f"pairs must hold two different classes each, got {tuple(pair)}")
+        require(different, f"pairs must hold two different classes each, got {pair}")
         rows: list[Tensor] = []
         for x, y in ((data.x, data.y), (data.x_test, data.y_test)):
             chosen = (y == pair[0]) | (y == pair[1])

@@ -27,7 +27,7 @@ register = INITIALISERS.register  #: decorates a function, which ``GrowthSetting
 
 def normal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """Independent draws from N(0, 1)."""
-    return torch.randn(rows, columns, generator=generator)
+    return torch.randn(rows, columns, generator=generator, dtype=torch.float32)
 
 
 def fan_in(init: str, weight: Tensor, neurons: int, scale: float, generator: torch.Generator) -> Tensor:

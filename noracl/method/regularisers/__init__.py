@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from noracl.method.checks import choice, number
+from noracl.method.checks import choice, number, settle
 from noracl.method.network import Batch, Network
 from noracl.method.registry import Registry, load_folder
 
@@ -15,7 +15,10 @@ STARTS = ("first", "zero")
 
 
 class Consolidation(Protocol):
-    """Adds to the gradient during a task and takes stock after it; the learner asks a regulariser for nothing else."""
+    """Adds to the gradient during a task and takes stock after it; the learner asks a regulariser for nothing else.
+
+    The learner copies it with ``copy.deepcopy`` before each task, so that a task that fails leaves no trace in it.
+    """
 
     @property
     def curvature(self) -> Tensor | None:
@@ -40,8 +43,8 @@ class EWCSettings:
     start: str = "first"
 
     def __post_init__(self) -> None:
-        number("strength", self.strength, 0)
-        number("decay", self.decay, 0, 1)
+        settle(self, number, ("strength",), 0)
+        settle(self, number, ("decay",), 0, 1)
         choice("start", self.start, STARTS)
 
     def average(self, previous: Tensor | None, value: Tensor, start: str | None = None) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noracl.method.checks import choice, number, whole
+from noracl.method.checks import choice, number, settle, whole, wholes
 from noracl.method.initialisers import INITIALISERS
 from noracl.method.registry import Registry, load_folder
 from noracl.method.regularisers import STARTS
@@ -36,19 +36,16 @@ class GrowthSettings:
         choice("trigger", self.trigger, TRIGGERS)
         choice("init", self.init, INITIALISERS)
         choice("tau_start", self.tau_start, STARTS)
-        number("gamma", self.gamma, 0, 1, open_low=True)
-        number("epsilon", self.epsilon, 0, open_low=True)
-        number("percentile", self.percentile, 0, 100)
-        number("scale", self.scale, 0)
-        number("random_scale", self.random_scale, 0)
-        number("loss_improvement", self.loss_improvement, 0, 1)
-        for name in ("fixed_neurons", "scheduled_neurons", "loss_window", "loss_neurons"):
-            whole(name, getattr(self, name), 1)
+        settle(self, number, ("gamma",), 0, 1, open_low=True)
+        settle(self, number, ("epsilon",), 0, open_low=True)
+        settle(self, number, ("percentile",), 0, 100)
+        settle(self, number, ("scale", "random_scale"), 0)
+        settle(self, number, ("loss_improvement",), 0, 1)
+        settle(self, whole, ("fixed_neurons", "scheduled_neurons", "loss_window", "loss_neurons"), 1)
         if self.fsat_neurons is not None:
-            whole("fsat_neurons", self.fsat_neurons, 1)
-        whole("cooldown", self.cooldown, 0)
-        for epoch in self.schedule:
-            whole("schedule", epoch, 0)
+            settle(self, whole, ("fsat_neurons",), 1)
+        settle(self, whole, ("cooldown",), 0)
+        settle(self, wholes, ("schedule",), 0)
 
     @property
     def decisive(self) -> dict[str, Any]:
