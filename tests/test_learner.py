@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from noracl import (
+    Callbacks,
     EWCSettings,
     FisherSettings,
     GrowthSettings,
@@ -61,13 +62,13 @@ def test_static_training_equals_autograd_with_torch_optim():
     """Three tasks in the library against the same loop with autograd, torch's SGD and clip_grad_norm_."""
     settings = replace(STATIC, optimisation=replace(QUICK, clip=0.5), ewc=EWCSettings(strength=50.0, decay=0.9))
     stream = toy_stream()
-    learner = Learner(stream, settings, seed=5)
-    twin = Learner(stream, settings, seed=5)  # the same draws of initial weights and orders
+    learner = Learner.of(stream, settings, seed=5)
+    twin = Learner.of(stream, settings, seed=5)  # the same draws of initial weights and orders
     theta = twin.network.theta.clone().requires_grad_()
     sizes = twin.network.sizes
     fisher = anchor = None
     for number, task in enumerate(stream.tasks, start=1):
-        learner.learn_task(number, task)
+        learner.learn(task)
         rate = 0.1 if number == 1 else 0.02
         optimiser = torch.optim.SGD([theta], rate)
         for _ in range(3):
@@ -88,17 +89,17 @@ def test_static_training_equals_autograd_with_torch_optim():
         fisher = current if fisher is None else 0.9 * fisher + 0.1 * current
         anchor = theta.detach().clone()
         torch.testing.assert_close(learner.network.theta, theta.detach(), rtol=1e-3, atol=2e-5)
-        torch.testing.assert_close(learner.consolidation.fisher, fisher, rtol=5e-3, atol=1e-6)
+        torch.testing.assert_close(learner.regulariser.fisher, fisher, rtol=5e-3, atol=1e-6)
 
 
 def test_clipping_is_by_the_global_norm_with_the_penalty_included():
     task = toy_task()
-    learner = Learner(Stream([task], 3), STATIC, 0)
+    learner = Learner.of(Stream([task], 3), STATIC, 0)
     batches = Batches(task.x, task.y, 3, 1.0, 0.0, 96)
-    learner.consolidation.consolidate(learner.network, torch.full_like(learner.network.theta, 100.0))
+    learner.regulariser.consolidate(learner.network, torch.full_like(learner.network.theta, 100.0))
     learner.network.theta.add_(0.1)
     before = learner.network.theta.clone()
-    SGD(learner.network, learner.consolidation, rate=0.01, clip=0.5).epoch(batches, torch.arange(96))
+    SGD(learner.network, learner.regulariser, rate=0.01, clip=0.5).epoch(batches, torch.arange(96))
     moved = learner.network.theta - before
     assert moved.norm().item() == pytest.approx(0.01 * 0.5, rel=1e-4)
     penalty = 10.0 * 100.0 * 0.1
@@ -109,17 +110,17 @@ def test_clipping_is_by_the_global_norm_with_the_penalty_included():
 
 
 def test_tau_may_start_at_zero_while_the_fisher_does_not():
-    first, zero = (Learner(toy_stream(), growing(tau_start=start), 0) for start in ("first", "zero"))
+    first, zero = (Learner(growing(tau_start=start)) for start in ("first", "zero"))
     for learner in (first, zero):
-        learner.learn_task(1, learner.stream.tasks[0])
+        learner.learn(toy_task())
     assert torch.equal(first.fisher_average, zero.fisher_average)
     torch.testing.assert_close(zero.tau, 0.1 * first.tau)
 
 
 def test_fisher_comes_from_the_first_rows_as_stored():
     stream = toy_stream()
-    learner = Learner(stream, replace(STATIC, fisher=FisherSettings(batches=2)), 0)
-    learner.learn_task(1, stream.tasks[0])
+    learner = Learner.of(stream, replace(STATIC, fisher=FisherSettings(batches=2)), 0)
+    learner.learn(stream.tasks[0])
     first = zip(stream.tasks[0].x[:64].split(32), one_hot(stream.tasks[0].y[:64]).float().split(32), strict=True)
     expected = diagonal(learner.network, first, FisherSettings(), generator(0))
     torch.testing.assert_close(learner.fisher_average, expected)
@@ -226,12 +227,12 @@ def test_both_layers_may_grow_at_once(monkeypatch):
 
 def test_tau_and_reference_follow_the_paper():
     stream = toy_stream(3)
-    learner = Learner(stream, SMALL, 0)
-    learner.learn_task(1, stream.tasks[0])
-    first = [m.mean().item() for m in layers(learner.consolidation.fisher, learner.network.sizes)[:2]]
+    learner = Learner.of(stream, SMALL, 0)
+    learner.learn(stream.tasks[0])
+    first = [m.mean().item() for m in layers(learner.regulariser.fisher, learner.network.sizes)[:2]]
     assert learner.tau.tolist() == pytest.approx(first)
-    learner.learn_task(2, stream.tasks[1])
-    second = [m.mean().item() for m in layers(learner.consolidation.fisher, learner.network.sizes)[:2]]
+    learner.learn(stream.tasks[1])
+    second = [m.mean().item() for m in layers(learner.regulariser.fisher, learner.network.sizes)[:2]]
     expected = [0.9 * a + 0.1 * b for a, b in zip(first, second, strict=True)]
     assert learner.tau.tolist() == pytest.approx(expected, rel=1e-5)
     hidden = learner.network.activations(stream.tasks[1].x[:32])[:2]
@@ -241,16 +242,16 @@ def test_tau_and_reference_follow_the_paper():
 
 def test_old_weights_fisher_and_anchor_survive_growth_bit_for_bit():
     stream = toy_stream(2)
-    learner = Learner(stream, growing(), 0)
-    learner.learn_task(1, stream.tasks[0])
+    learner = Learner.of(stream, growing(), 0)
+    learner.learn(stream.tasks[0])
     learner.task = stream.tasks[1]
     before = learner.network.sizes
-    kept = [v.clone() for v in (learner.network.theta, learner.consolidation.fisher, learner.consolidation.anchor)]
+    kept = [v.clone() for v in (learner.network.theta, learner.regulariser.fisher, learner.regulariser.anchor)]
     probe = stream.tasks[1].x
     logits = learner.network.activations(probe)[-1]
     learner._widen(0, 3)
     learner._widen(1, 2)
-    now = (learner.network.theta, learner.consolidation.fisher, learner.consolidation.anchor)
+    now = (learner.network.theta, learner.regulariser.fisher, learner.regulariser.anchor)
     assert learner.network.widths == (11, 8)
     for old, new in zip(kept, now, strict=True):
         for a, b in zip(layers(old, before), layers(new, learner.network.sizes), strict=True):
@@ -265,8 +266,8 @@ def test_old_weights_fisher_and_anchor_survive_growth_bit_for_bit():
 def test_new_neurons_start_at_the_scale_that_is_set(init, expected):
     """Root mean square of the norm of their 9 weights; as many as it takes to tell."""
     neurons = 1 if init == "null-space" else 497
-    learner = Learner(toy_stream(), growing(init=init, scale=0.3, random_scale=0.02), 0)
-    learner.task = learner.stream.tasks[0]
+    learner = Learner.of(toy_stream(), growing(init=init, scale=0.3, random_scale=0.02), 0)
+    learner.task = toy_task()
     learner._widen(0, neurons)
     new = learner.network.weights[0][8:]
     assert new.square().sum(1).mean().sqrt().item() == pytest.approx(expected, rel=0.05)
@@ -320,10 +321,28 @@ def test_sampled_labels_and_batch_estimator_run():
         assert learn(toy_stream(), replace(SMALL, fisher=fisher)).history.average_accuracy() > 0.3
 
 
-def test_on_task_sees_the_history_grow():
-    seen = []
-    learn(toy_stream(), STATIC, on_task=lambda number, history: seen.append((number, len(history.accuracy))))
-    assert seen == [(1, 1), (2, 2), (3, 3)]
+def test_callbacks_see_every_step_epoch_task_and_growth_and_change_nothing():
+    seen = {name: [] for name in ("step", "epoch", "task", "growth")}
+    callbacks = Callbacks(
+        step=lambda learner, step: seen["step"].append((learner.number, step)),
+        epoch=lambda learner, epoch: seen["epoch"].append((learner.number, epoch)),
+        task=lambda learner, number: seen["task"].append((number, learner.tasks, len(learner.history.accuracy))),
+        growth=lambda learner, event: seen["growth"].append((event, learner.widths)),
+    )
+    settings = growing(trigger="fixed", fixed_neurons=2)
+    outcome, quiet = learn(toy_stream(), settings, 0, callbacks), learn(toy_stream(), settings, 0)
+    assert torch.equal(outcome.network.theta, quiet.network.theta)
+    assert outcome.history == quiet.history
+    assert seen["task"] == [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
+    by = settings.optimisation
+    epochs = [(1, n + 1) for n in range(by.epochs_first)] + [(t, n + 1) for t in (2, 3) for n in range(by.epochs_later)]
+    assert seen["epoch"] == epochs
+    steps = -(-96 // by.batch_size)
+    assert seen["step"] == [(task, step + 1) for task, _ in epochs for step in range(steps)]
+    assert [event for event, _ in seen["growth"]] == outcome.history.growth
+    assert [widths for _, widths in seen["growth"]][:2] == [(10, 6), (10, 8)]
+    with pytest.raises(ValueError, match="epoch must be a function, got 5"):
+        Callbacks(epoch=5)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +351,11 @@ def test_on_task_sees_the_history_grow():
         (Settings, {"hidden": (8, 0)}, "hidden must be a whole number of at least 1"),
         (Settings, {"hidden": ()}, "hidden must name"),
         (Settings, {"init": "magic"}, "init must be one of glorot, he, lecun, torch, got 'magic'"),
-        (Settings, {"regulariser": "magic"}, "regulariser must be one of online_ewc, got 'magic'"),
+        (
+            Settings,
+            {"regulariser": "magic"},
+            "regulariser must be one of ewc, l2, mas, none, online_ewc, si, got 'magic'",
+        ),
         (OptimisationSettings, {"batch_size": 0}, "batch_size"),
         (OptimisationSettings, {"rate_later": 0.0}, r"rate_later must be a number in \(0"),
         (OptimisationSettings, {"rate_first": "0.1"}, "rate_first"),

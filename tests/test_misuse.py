@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from noracl import (
+    Callbacks,
     EWCSettings,
     FisherSettings,
     GrowthSettings,
@@ -308,25 +309,26 @@ def test_swapped_and_wrong_arguments_of_learn_are_named():
     stream = toy_stream(2)
     refused("stream must be of type Stream, got Settings(", learn, SMALL, stream)
     refused("stream must be of type Stream, got [", learn, list(stream.tasks), SMALL)
-    refused("settings must be of type Settings, got None", learn, stream, None)
-    refused("on_task must be a function, got 5", learn, stream, SMALL, on_task=5)
-    refused("consolidation must be a regulariser", Learner, stream, SMALL, 0, OnlineEWC)
-    with pytest.raises(TypeError, match="'settings'"):
-        learn(stream)
+    refused("settings must be of type Settings, got 5", learn, stream, 5)
+    refused("callbacks must be of type Callbacks, got 5", learn, stream, SMALL, 0, 5)
+    refused("settings must be of type Settings, got Stream(", Learner, stream, SMALL, 0)
+    refused("regulariser must be one of ewc, l2, ", Settings, regulariser=5)
+    refused("regulariser must make a Regulariser, got int", Learner, Settings(regulariser=lambda settings: 5))
+    refused("trigger must be one of ", GrowthSettings, trigger=5)
+    refused("init must be one of ", GrowthSettings, init=None)
 
 
-def test_tasks_are_learnt_in_turn_and_must_fit_the_network():
+def test_tasks_must_fit_the_network():
     stream = toy_stream(3)
-    learner = Learner(stream, SMALL, 0)
-    refused("number must be 1, the first task that was not learnt yet, got 2", learner.learn_task, 2, stream.tasks[1])
-    learner.learn_task(np.int64(1), stream.tasks[0])
-    for wrong in (1, 3, 0, -1, 1.5, True, None):
-        refused("number must be ", learner.learn_task, wrong, stream.tasks[1])
-    refused("task.x must have 9 columns, got 8", learner.learn_task, 2, toy_task(inputs=8))
-    refused("task.y must lie in [0, 2]", learner.learn_task, 2, toy_task(classes=6))
-    refused("task must be of type Task, got None", learner.learn_task, 2, None)
+    learner = Learner.of(stream, SMALL, 0)
+    learner.learn(stream.tasks[0])
+    refused("task.x must have 9 columns, got 8", learner.learn, toy_task(inputs=8))
+    refused("task.y must lie in [0, 2]", learner.learn, toy_task(classes=6))
+    refused("x must hold numbers", learner.learn, None)
+    refused("y must hold", learner.learn, stream.tasks[0].x)
+    refused("x_test and y_test must both be given, or neither", learner.learn, np.eye(3), [0, 1, 2], np.eye(3))
     other = toy_task(seed=9)
-    learner.learn_task(2, other)
+    learner.learn(other)
     right = learner.network.predict(other.x_test) == other.y_test
     assert learner.history.accuracy[1][1] == pytest.approx(right.double().mean().item()), "of the task that was learnt"
 
@@ -379,21 +381,21 @@ def test_a_learner_whose_task_failed_is_as_it_was_before(name, shuffled, kind, m
     stream = permuted(toy_task(), 3, 3, seed=4) if shuffled else toy_stream(3)
     growth = GrowthSettings(percentile=100, gamma=0.5, cooldown=2)
     plain = replace(SMALL, growth=growth, fisher=FisherSettings(labels="sampled"))
-    learner, twin = kind(stream, plain, 1), kind(stream, plain, 1)
+    learner, twin = kind.of(stream, plain, 1), kind.of(stream, plain, 1)
     for one in (learner, twin):
-        one.learn_task(1, stream.tasks[0])
+        one.learn(stream.tasks[0])
     before = frozen(learner)
     bad = replace(plain, **changes)
-    learner.settings, learner.trigger = bad, Learner(stream, bad, 0).trigger
+    learner.settings, learner.trigger = bad, Learner.of(stream, bad, 0).trigger
     with monkeypatch.context() as patched:
         if patch is not None:
             module, function, call, raised = patch
             patched.setattr(module, function, fail_at(call, raised))
         with pytest.raises(error):
-            learner.learn_task(2, toy_task(seed=7))
+            learner.learn(toy_task(seed=7))
     learner.settings, learner.trigger = plain, twin.trigger
     assert frozen(learner) == before
-    outcomes = [one.learn_stream() for one in (learner, twin)]
+    outcomes = [one.learn_stream(stream) for one in (learner, twin)]
     assert frozen(outcomes[0].network.theta) == frozen(outcomes[1].network.theta)
     assert outcomes[0].history == outcomes[1].history
     assert outcomes[0].history.growth
@@ -402,27 +404,27 @@ def test_a_learner_whose_task_failed_is_as_it_was_before(name, shuffled, kind, m
 
 def test_a_first_task_that_failed_leaves_the_learner_new():
     stream = toy_stream(2)
-    learner = Learner(stream, replace(SMALL, optimisation=WILD), 0)
+    learner = Learner.of(stream, replace(SMALL, optimisation=WILD), 0)
     history = learner.history
     with pytest.raises(NonFiniteLoss):
-        learner.learn_stream()
+        learner.learn_stream(stream)
     learner.settings = SMALL
-    assert torch.equal(learner.learn_stream().network.theta, learn(stream, SMALL, 0).network.theta)
+    assert torch.equal(learner.learn_stream(stream).network.theta, learn(stream, SMALL, 0).network.theta)
     assert learner.history is history
 
 
 def test_an_interrupted_stream_goes_on_where_it_stopped():
     stream, seen = toy_stream(3), []
 
-    def stop(number, history):
+    def stop(learner, number):
         seen.append(number)
         if seen == [1]:
             raise KeyboardInterrupt
 
-    learner = Learner(stream, SMALL, 0)
+    learner = Learner.of(stream, SMALL, 0, Callbacks(task=stop))
     with pytest.raises(KeyboardInterrupt):
-        learner.learn_stream(stop)
-    outcome = learner.learn_stream(stop)
+        learner.learn_stream(stream)
+    outcome = learner.learn_stream(stream)
     assert seen == [1, 2, 3]
     assert outcome.history == learn(stream, SMALL, 0).history
 
@@ -447,20 +449,20 @@ class Slotted:
 
 
 def test_a_regulariser_of_ones_own_is_put_back_too(monkeypatch):
-    learner = Learner(toy_stream(2), SMALL, 0, Slotted())
+    learner = Learner.of(toy_stream(2), replace(SMALL, regulariser=lambda settings: Slotted()), 0)
     monkeypatch.setattr(plasticity, "locked_fraction", fail_at(1, KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
-        learner.learn_stream()
-    assert learner.consolidation.consolidated == []
-    uncopyable = Learner(toy_stream(2), SMALL, 0, Slotted(kept=(n for n in "a")))
-    refused("consolidation must be a regulariser that copy.deepcopy can copy", uncopyable.learn_stream)
+        learner.learn_stream(toy_stream(2))
+    assert learner.regulariser.consolidated == []
+    uncopyable = Learner(replace(SMALL, regulariser=lambda settings: Slotted(kept=(n for n in "a"))))
+    refused("regulariser must be one that copy.deepcopy can copy", uncopyable.learn, toy_task())
 
 
 @pytest.mark.parametrize(
     ("classes", "hidden", "message"),
     [
-        (10**15, 4, "a network of 9 inputs, hidden (4,) and classes 1000000000000000 needs 128000000 GB for its"),
-        (3, 10**15, "a network of 9 inputs, hidden (1000000000000000,) and classes 3 needs 384000000 GB for its"),
+        (10**15, 4, "a network of 9 inputs, hidden (4,) and classes 1000000000000000 needs 144000000 GB for its"),
+        (3, 10**15, "a network of 9 inputs, hidden (1000000000000000,) and classes 3 needs 432000000 GB for its"),
         (3, (2**60, 2**60), "a network of 9 inputs, hidden (1152921504606846976, 1152921504606846976) and classes 3"),
     ],
 )
@@ -471,7 +473,7 @@ def test_what_cannot_fit_is_refused_before_it_is_made(classes, hidden, message):
 
 def test_memory_is_weights_and_labels_and_is_asked_of_the_machine(monkeypatch):
     device = torch.device("cpu")
-    weights, labels = 32 * (5 * 4 + 4 * 3), 12 * 10 * 3
+    weights, labels = 36 * (5 * 4 + 4 * 3), 12 * 10 * 3
     monkeypatch.setattr(memory.os, "sysconf", lambda name: {"SC_PAGE_SIZE": 1, "SC_PHYS_PAGES": weights + labels}[name])
     memory.require_memory((5, 4, 3), 10, device)
     refused("a network of 5 inputs", memory.require_memory, (5, 4, 3), 11, device)

@@ -68,9 +68,9 @@ def recorded(monkeypatch):
         epochs[-1][1].append(self.network.theta.clone())
         return step(self, x, targets)
 
-    def remember_epoch(self, batches, order):
+    def remember_epoch(self, batches, order, on_step):
         epochs.append((self.network.sizes, []))
-        epoch(self, batches, order)
+        epoch(self, batches, order, on_step)
         epochs[-1][1].append(self.network.theta.clone())
 
     monkeypatch.setattr(SGD, "_step", remember_step)
@@ -159,12 +159,12 @@ def test_silencing_a_neuron_that_was_never_used_changes_nothing():
 
 def test_accuracy_without_is_of_the_network_without_and_leaves_it_whole():
     stream = permuted(toy_task(), 3, 3, seed=4)
-    learner = Observer(stream, growing("fixed"), 0)
-    for number, task in enumerate(stream.tasks, start=1):
-        learner.learn_task(number, task)
+    learner = Observer.of(stream, growing("fixed"), 0)
+    for task in stream.tasks:
+        learner.learn(task)
     learner.network.theta.add_(torch.randn(learner.network.parameters, generator=torch.Generator().manual_seed(0)))
     kept = learner.network.theta.clone()
-    final = [learner._accuracy(task) for task in stream.tasks]
+    final = [learner._accuracy(task, learner.network) for task in stream.tasks]
     assert learner.accuracy_without(1) == final, "what was there from the beginning did not grow in task 1"
     quiet = silence(learner.network, [[5, 6], [4, 5]])
     for task, found in zip(stream.tasks, learner.accuracy_without(2), strict=True):
@@ -178,5 +178,5 @@ def test_an_observation_comes_back_from_json():
     _, seen = observe(toy_stream(2), growing("fixed"), 0)
     assert seen.updates
     assert seen.silenced
-    back = TypeAdapter(Observation).validate_python(json.loads(json.dumps(asdict(seen))))
+    back = TypeAdapter(Observation).validate_json(json.dumps(asdict(seen)))
     assert back == seen, "as the run store keeps it"

@@ -16,14 +16,18 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from noracl.method.callbacks import Callbacks
+from noracl.method.checks import require, shown
 from noracl.method.history import GrowthEvent
-from noracl.method.learner import Learner, OnTask, Outcome, Settings
+from noracl.method.learner import Learner, Outcome
 from noracl.method.network import Network
 from noracl.method.regularisers.online_ewc import OnlineEWC
+from noracl.method.settings import Settings
 from noracl.method.streams import Stream
 
 Moment = tuple[int, int]  #: when something grew: the task, and the epochs of it that were trained before
@@ -109,9 +113,11 @@ class StepCounter(OnlineEWC):
 class Observer(Learner):
     """A learner that records updates; it learns exactly what ``Learner`` learns."""
 
-    def __init__(self, stream: Stream, settings: Settings, seed: int) -> None:
-        super().__init__(stream, settings, seed)
-        self.consolidation = self.steps = StepCounter(settings.ewc)
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        chosen = self.settings.regulariser
+        require(chosen == "online_ewc", f"regulariser must be online_ewc to be observed, got {shown(chosen)}")
+        self.regulariser = self.steps = StepCounter(self.settings.ewc)
         self.updates: list[Update] = []
 
     def _grow_by_calendar(self, epoch: int) -> None:  # called before each epoch of a later task
@@ -125,7 +131,8 @@ class Observer(Learner):
         self.steps.last = None
         number = {moment: i for i, moment in enumerate(moments(growth))}
         hidden = [torch.tensor([number[moment] for moment in layer]) for layer in births(growth, self.settings.hidden)]
-        sides = [torch.zeros(self.stream.inputs).long(), *hidden, torch.zeros(self.stream.classes).long()]
+        inputs, *_, classes = self.network.sizes
+        sides = [torch.zeros(inputs).long(), *hidden, torch.zeros(classes).long()]
         born = torch.cat([torch.maximum(to[:, None], of).flatten() for of, to in itertools.pairwise(sides)])
         squares = ((theta - self.before).square(), self.steps.squares)
         moved, stepped = (torch.bincount(born, one.double().cpu(), len(number)).tolist() for one in squares)
@@ -134,12 +141,9 @@ class Observer(Learner):
 
     def accuracy_without(self, task: int) -> list[float]:
         """Accuracy on every task so far when the neurons that grew in ``task`` are silent."""
-        whole, born = self.network, births(self.history.growth, self.settings.hidden)
-        self.network = silence(whole, [[i for i, moment in enumerate(layer) if moment[0] == task] for layer in born])
-        try:
-            return [self._accuracy(one) for one in self.learnt]
-        finally:
-            self.network = whole
+        born = births(self.history.growth, self.settings.hidden)
+        quiet = silence(self.network, [[i for i, at in enumerate(layer) if at[0] == task] for layer in born])
+        return [self._accuracy(one, quiet) for one in self.tests]
 
 
 @dataclass(frozen=True)
@@ -150,9 +154,11 @@ class Observation:
     silenced: list[tuple[int, list[float]]]  #: a task in which neurons grew, and final accuracies without these
 
 
-def observe(stream: Stream, settings: Settings, seed: int = 0, on_task: OnTask = None) -> tuple[Outcome, Observation]:
+def observe(
+    stream: Stream, settings: Settings, seed: int = 0, callbacks: Callbacks | None = None
+) -> tuple[Outcome, Observation]:
     """As ``learn``, and what happened to new and old weights on the way."""
-    learner = Observer(stream, settings, seed)
-    outcome = learner.learn_stream(on_task)
+    learner = Observer.of(stream, settings, seed, callbacks)
+    outcome = learner.learn_stream(stream)
     grown = dict.fromkeys(event.task for event in learner.history.growth)
     return outcome, Observation(learner.updates, [(task, learner.accuracy_without(task)) for task in grown])

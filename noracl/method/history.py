@@ -32,13 +32,18 @@ class GrowthEvent:
 
 @dataclass
 class History:
-    """The course of one run; the first five lists have one entry per task that was learnt."""
+    """The course of one run; all lists but the last two have one entry per task that was learnt.
 
-    accuracy: list[list[float]] = field(default_factory=list)  #: R[t][j], j ≤ t, as fractions
+    Accuracies are fractions, and NaN on tasks that came without test data.
+    """
+
+    accuracy: list[list[float]] = field(default_factory=list)  #: R[t][j], j ≤ t: on task j after task t
     widths: list[tuple[int, ...]] = field(default_factory=list)
     parameters: list[int] = field(default_factory=list)
     locked: list[tuple[float, ...]] = field(default_factory=list)  #: locked fraction per hidden layer
     plastic: list[float] = field(default_factory=list)  #: effective plastic parameters
+    zero_shot: list[float] = field(default_factory=list)  #: on each task right before it was learnt
+    untrained: list[float] = field(default_factory=list)  #: on each task with the first weights of all
     growth: list[GrowthEvent] = field(default_factory=list)
     signals: list[EpochSignals] = field(default_factory=list)
 
@@ -63,6 +68,18 @@ class History:
         *earlier, final = self.accuracy
         gains = [final[j] - row[j] for j, row in enumerate(earlier)]
         return sum(gains) / len(gains) if gains else 0.0
+
+    def learning_accuracy(self) -> float:
+        """Mean accuracy on each task right after it was learnt (Riemer et al. 2019)."""
+        return sum(row[-1] for row in self.accuracy) / self._learnt()
+
+    def forward_transfer(self) -> float:
+        """Mean over later tasks of the accuracy right before learning minus that of the first weights.
+
+        As in Lopez-Paz and Ranzato 2017, section 2; 0 if there is only one task.
+        """
+        gains = [before - first for before, first in zip(self.zero_shot[1:], self.untrained[1:], strict=True)]
+        return sum(gains) / len(gains) if self._learnt() > 1 else 0.0
 
     def first(self, tasks: int) -> "History":
         """The history of the first ``tasks`` tasks, as if the stream had ended there."""
@@ -89,6 +106,8 @@ class History:
             list(data["parameters"]),
             [tuple(row) for row in data["locked"]],
             list(data["plastic"]),
+            list(data["zero_shot"]),
+            list(data["untrained"]),
             [GrowthEvent(**event) for event in data["growth"]],
             [EpochSignals(**{**s, "layers": tuple(LayerSignal(**x) for x in s["layers"])}) for s in data["signals"]],
         )

@@ -8,7 +8,7 @@ import torch
 from noracl.method.checks import require
 from noracl.method.network import count
 
-VECTORS = 8  #: floats per parameter: θ, its gradient, F, F̃ here and in online EWC, θ*, λF̃, θ − θ*
+VECTORS = 9  #: floats per parameter: θ, the first θ, its gradient, F, F̃ here and in online EWC, θ*, λF̃, θ − θ*
 
 
 def physical() -> int:

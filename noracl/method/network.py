@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -55,6 +56,19 @@ def count(sizes: Sequence[int]) -> int:
     return sum(i * o for i, o in itertools.pairwise(sizes))
 
 
+class Scaling(torch.nn.Module):
+    """x·scale + shift, in single precision; both are buffers, so that they are saved and moved with the module."""
+
+    def __init__(self, scale: float, shift: float) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.tensor(scale, dtype=torch.float32))
+        self.register_buffer("shift", torch.tensor(shift, dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scale a batch."""
+        return x.float() * self.scale + self.shift  # type: ignore[operator]
+
+
 class Network:
     """Weights of a bias-free ReLU MLP with layer sizes (inputs, hidden 1, …, hidden L, classes)."""
 
@@ -70,6 +84,21 @@ class Network:
         """A fresh network; ``scheme`` is one of ``WEIGHTS``."""
         choice("init", scheme, WEIGHTS)
         return cls(sizes, torch.cat([WEIGHTS[scheme](i, o, generator).flatten() for i, o in itertools.pairwise(sizes)]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Network, (self.sizes, self.theta)  # so that a copy's weights are views of its own theta
+
+    def __repr__(self) -> str:
+        return f"Network({'-'.join(map(str, self.sizes))}, {self.parameters} parameters, on {self.theta.device})"
+
+    def to_module(self, scale: float = 1.0, shift: float = 0.0) -> torch.nn.Sequential:
+        """A copy in torch's own modules, which scales its inputs to x·scale + shift if that changes them."""
+        parts: list[torch.nn.Module] = [] if (scale, shift) == (1.0, 0.0) else [Scaling(scale, shift)]
+        for weight in self.weights:
+            linear = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
+            linear.weight = torch.nn.Parameter(weight.detach().clone())
+            parts += [linear, torch.nn.ReLU()]
+        return torch.nn.Sequential(*parts[:-1])
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -129,6 +158,10 @@ class Backprop:
     def backward(self, targets: Tensor, scale: float = 1.0) -> None:
         """Fill ``deltas``: ``scale`` × each sample's gradient of cross-entropy before each ReLU, by one-hot targets."""
         torch.softmax(self.outputs[-1], 0, out=self.deltas[-1]).sub_(targets.t()).mul_(scale)
+        self.descend()
+
+    def descend(self) -> None:
+        """Fill the other ``deltas`` from the last, which holds each sample's gradient with respect to its logits."""
         for (weight, above), here, output in self.above:
             torch.mm(weight, above, out=here)
             torch.ops.aten.threshold_backward.grad_input(here, output, 0, grad_input=here)

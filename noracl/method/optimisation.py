@@ -1,7 +1,7 @@
 """Plain SGD with clipping by the global norm (section 3, appendix A.1.3): the hot loop."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from noracl.method.checks import number, settle, whole
 from noracl.method.network import Backprop, Batch, Network, layers
-from noracl.method.regularisers import Consolidation
+from noracl.method.regularisers import Regulariser
 
 
 class NonFiniteLoss(ArithmeticError):
@@ -68,18 +68,20 @@ class Batches:
 class SGD:
     """Updates a network in place; one that has grown needs a new one."""
 
-    def __init__(self, network: Network, consolidation: Consolidation, rate: float, clip: float | None) -> None:
-        self.network, self.consolidation, self.rate, self.clip = network, consolidation, rate, clip
+    def __init__(self, network: Network, regulariser: Regulariser, rate: float, clip: float | None) -> None:
+        self.network, self.regulariser, self.rate, self.clip = network, regulariser, rate, clip
         self.gradient = torch.empty_like(network.theta)
         self.matrices = layers(self.gradient, network.sizes)
         self.passes: dict[int, Backprop] = {}
 
     @torch.inference_mode()
-    def epoch(self, batches: Batches, order: Tensor) -> None:
+    def epoch(self, batches: Batches, order: Tensor, on_step: Callable[[int], None] | None = None) -> None:
         """One pass over the rows in the given order."""
         for step, index in enumerate(torch.split(order, batches.batch_size), start=1):
             if not self._step(*batches.load(index)):
                 raise NonFiniteLoss(f"step {step}")
+            if on_step is not None:
+                on_step(step)
 
     def _step(self, x: Tensor, targets: Tensor) -> bool:
         """θ ← θ − η·clip(∇L), L being Eq. 2 on one mini-batch; False if ∇L is not finite."""
@@ -87,7 +89,7 @@ class SGD:
         if rows not in self.passes:
             self.passes[rows] = Backprop(self.network, rows)
         self.passes[rows].gradient(x, targets, self.matrices)
-        self.consolidation.penalise(theta, gradient)
+        self.regulariser.penalise(theta, gradient)
         norm = math.sqrt(gradient.dot(gradient).item())
         shrink = 1.0 if self.clip is None or norm <= self.clip else self.clip / norm
         theta.add_(gradient, alpha=-self.rate * shrink)

@@ -20,22 +20,62 @@ class Task:
 
     x: Tensor
     y: Tensor
-    x_test: Tensor
-    y_test: Tensor
+    x_test: Tensor = None  # type: ignore[assignment]  # none: no samples to test on
+    y_test: Tensor = None  # type: ignore[assignment]
     columns: Tensor | None = None
 
     def __post_init__(self) -> None:
+        tested = (self.x_test is None, self.y_test is None)
+        require(tested[0] == tested[1], "x_test and y_test must both be given, or neither")
         train, test = (getattr(x, "columns", None) for x in (self.x, self.x_test))  # the names that a frame has
         named_alike = train is None or test is None or list(train) == list(test)
         require(named_alike, "x_test must have the columns of x, in the same order")
-        settle(self, as_matrix, ("x", "x_test"))
-        settle(self, as_labels, ("y", "y_test"))
+        settle(self, as_matrix, ("x",))
+        settle(self, as_labels, ("y",))
+        if self.x_test is None:
+            object.__setattr__(self, "x_test", self.x[:0])
+            object.__setattr__(self, "y_test", self.y[:0])
+        settle(self, as_matrix, ("x_test",))
+        settle(self, as_labels, ("y_test",))
         for x, y, part in ((self.x, self.y, ""), (self.x_test, self.y_test, "_test")):
             advice = f": of one-hot labels give y{part}.argmax(1)" if y.ndim == 2 else ""
             must = f"y{part} must hold {len(x)} labels, one per row of x{part}"
             require(y.shape == (len(x),), f"{must}, got shape {tuple(y.shape)}{advice}")
         if self.columns is not None:
             settle(self, as_order, ("columns",))
+
+    def to(self, device: torch.device | None) -> "Task":
+        """The task on a device; itself if it is there already."""
+        if device is None or all(one.device == device for one in (self.x, self.y, self.x_test, self.y_test)):
+            return self
+        return replace(self, **{name: getattr(self, name).to(device) for name in ("x", "y", "x_test", "y_test")})
+
+    def without_training_data(self) -> "Task":
+        """What is needed to test on the task later."""
+        return replace(self, x=self.x[:0], y=self.y[:0])
+
+
+def check_task(
+    name: str, task: Task, inputs: int, classes: int, scale: float, shift: float, tested: bool = True
+) -> None:
+    """Require a task that a network with these inputs and classes can learn, and be tested on if ``tested``."""
+    instance(name, task, Task)
+    for x, y, part in ((task.x, task.y, ""), (task.x_test, task.y_test, "_test")):
+        if part and not tested and not len(x):
+            continue
+        x_name, y_name = f"{name}.x{part}", f"{name}.y{part}"
+        require(len(x) > 0, f"{x_name} is empty: a task needs at least one sample")
+        require(x.shape[1] == inputs, f"{x_name} must have {inputs} columns, got {x.shape[1]}")
+        ends = (0.0, 255.0) if x.dtype == torch.uint8 else tuple(end.item() for end in x.aminmax())
+        finite = all(map(math.isfinite, ends))
+        require(finite, f"{x_name} holds NaN or infinite values, or values beyond ±3.4e38, the range of float32")
+        scaled = [value for end in ends for value in (end * scale, end * scale + shift)]
+        fits = all(abs(value) <= LARGEST for value in scaled)
+        require(fits, f"{x_name} × scale + shift leaves ±3.4e38, the range of float32: choose a smaller scale")
+        low, high, head = int(y.min()), int(y.max()), f"[0, {classes - 1}], the head's classes"
+        require(low >= 0 and high < classes, f"{y_name} must lie in {head}, got {low} to {high}")
+    permutes = task.columns is None or torch.equal(task.columns.sort()[0], torch.arange(inputs))
+    require(permutes, f"{name}.columns must be a permutation of 0 … {inputs - 1}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,27 +95,13 @@ class Stream:
         object.__setattr__(self, "tasks", tuple(self.tasks))
         require(len(self.tasks) > 0, "tasks must hold at least one task")
         for position, task in enumerate(self.tasks):
-            self.check(f"tasks[{position}]", task)
-
-    def check(self, name: str, task: Task) -> None:
-        """Require a task that the stream's network can learn."""
-        instance(name, task, Task)
-        for x, y, part in ((task.x, task.y, ""), (task.x_test, task.y_test, "_test")):
-            x_name, y_name, place = f"{name}.x{part}", f"{name}.y{part}", self.tasks[0].x.device
-            require(len(x) > 0, f"{x_name} is empty: a task needs at least one sample")
-            require(x.shape[1] == self.inputs, f"{x_name} must have {self.inputs} columns, got {x.shape[1]}")
-            for one, its_name in ((x, x_name), (y, y_name)):
-                require(one.device == place, f"{its_name} must be on {place}, as tasks[0].x is, got {one.device}")
-            ends = (0.0, 255.0) if x.dtype == torch.uint8 else tuple(end.item() for end in x.aminmax())
-            finite = all(map(math.isfinite, ends))
-            require(finite, f"{x_name} holds NaN or infinite values, or values beyond ±3.4e38, the range of float32")
-            scaled = [value for end in ends for value in (end * self.scale, end * self.scale + self.shift)]
-            fits = all(abs(value) <= LARGEST for value in scaled)
-            require(fits, f"{x_name} × scale + shift leaves ±3.4e38, the range of float32: choose a smaller scale")
-            low, high, head = int(y.min()), int(y.max()), f"[0, {self.classes - 1}], the head's classes"
-            require(low >= 0 and high < self.classes, f"{y_name} must lie in {head}, got {low} to {high}")
-        permutes = task.columns is None or torch.equal(task.columns.sort()[0], torch.arange(self.inputs))
-        require(permutes, f"{name}.columns must be a permutation of 0 … {self.inputs - 1}")
+            name = f"tasks[{position}]"
+            instance(name, task, Task)
+            device = self.tasks[0].x.device
+            for part in ("x", "y", "x_test", "y_test"):
+                place = getattr(task, part).device
+                require(place == device, f"{name}.{part} must be on {device}, as tasks[0].x is, got {place}")
+            check_task(name, task, self.inputs, self.classes, self.scale, self.shift)
 
     @property
     def inputs(self) -> int:

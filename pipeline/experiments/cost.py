@@ -5,13 +5,13 @@ Wall-clock differs from run to run: these are timings, and no check compares the
 
 import pandas as pd
 
-from noracl.method.learner import COMPONENTS
+from noracl.method.algorithm import COMPONENTS
 from pipeline.config import PERMUTED, load
 from pipeline.experiments.suites import Builder
 from pipeline.files import write_json, write_text
 from pipeline.paths import PAPER, TIMING
 from pipeline.runs.executor import run_all
-from pipeline.runs.run import Record
+from pipeline.runs.records import Record
 
 #: The paper's name of each component of ours; it also times a validation pass that this code does not make.
 NAMES = {

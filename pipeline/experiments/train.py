@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from noracl.method.learner import COMPONENTS
+from noracl.method.algorithm import COMPONENTS
 from pipeline.config import load
 from pipeline.data.mnist import manifest_of
 from pipeline.experiments.suites import suites
@@ -11,7 +11,8 @@ from pipeline.files import write_csv, write_json
 from pipeline.paths import RESULTS, TIMING
 from pipeline.runs.executor import RunFailed, run_all
 from pipeline.runs.provenance import distinct
-from pipeline.runs.run import Record, Run
+from pipeline.runs.records import Record
+from pipeline.runs.run import Run
 
 Row = dict[str, object]
 LABELS = ("benchmark", "method", "layers", "seed")

@@ -2,23 +2,20 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass
 
 import torch
-from pydantic import TypeAdapter
 
-from noracl import History, NullSpaceExhausted, Settings, learn
+from noracl import Callbacks, NullSpaceExhausted, Settings, learn
 from noracl.analysis import transfer
 from noracl.method.network import count
 from pipeline.data.cifar10 import WIDTH
-from pipeline.data.download import MNIST_FILES
 from pipeline.data.manifests import Manifest, digest
 from pipeline.data.streams import build_stream
 from pipeline.files import json_digest
-from pipeline.paths import MNIST
 from pipeline.runs import canaries
 from pipeline.runs.provenance import machine
+from pipeline.runs.records import Record
 from pipeline.sections import StreamSection
 
 
@@ -47,16 +44,16 @@ class Run:
         return f"{self.benchmark} {self.layers}L {self.method} seed {self.seed}"
 
     @property
-    def files(self) -> dict[Path, str]:
-        """The files that it reads, and what they must hash to; features are told by their manifest."""
-        return {MNIST / name: value for name, value in MNIST_FILES.items()} if self.data.kind == "pixels" else {}
-
-    @property
     def encoder(self) -> dict[str, str]:
         """Which weights made the features, for the provenance of results."""
         if self.data.kind == "pixels":
             return {}
         return {"ResNet18 weights": f"{self.data.weights} (sha256 {self.data.weights_sha256})"}
+
+    @property
+    def inputs(self) -> int:
+        """Inputs of the network."""
+        return 784 if self.data.kind == "pixels" else WIDTH
 
     @property
     def tasks(self) -> int:
@@ -82,26 +79,10 @@ class Run:
     def cost(self) -> float:
         """Rough seconds on one core, for ordering and for the progress bar."""
         optimisation, grown = self.settings.optimisation, 1.0 if self.settings.growth.trigger == "none" else 1.6
-        inputs, images = (784, self.data.limit or 60000) if self.data.kind == "pixels" else (WIDTH, self.data.images)
-        step = 2.5e-4 + 1.4e-8 * grown * count((inputs, *self.settings.hidden, self.outputs))
+        images = (self.data.limit or 60000) if self.data.kind == "pixels" else self.data.images
+        step = 2.5e-4 + 1.4e-8 * grown * count((self.inputs, *self.settings.hidden, self.outputs))
         epochs = optimisation.epochs_first + (self.tasks - 1) * optimisation.epochs_later
         return epochs * images / (5 if self.stream.kind == "split" else 1) / optimisation.batch_size * step
-
-
-@dataclass(frozen=True)
-class Record:
-    """What a run left: its history, or the reason why the method could not go on; and where and how long."""
-
-    tasks: int
-    history: History | None
-    infeasible: str | None
-    seconds: dict[str, float]
-    machine: dict[str, str]
-    observation: transfer.Observation | None = None
-
-    def first(self, tasks: int) -> "Record":
-        """The record of the first tasks of the stream."""
-        return replace(self, tasks=tasks, history=self.history and self.history.first(tasks))
 
 
 def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record:
@@ -109,18 +90,15 @@ def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record
     torch.set_num_threads(1)
     stream = build_stream(run.data, run.stream, run.outputs, run.seed)
     start, start_cpu = time.perf_counter(), time.process_time()
-    tell = None if on_share is None else lambda task, history: on_share(1 / len(stream.tasks))
+    tell = None if on_share is None else Callbacks(task=lambda learner, task: on_share(1 / len(stream.tasks)))
     history, infeasible, observation, seconds = None, None, None, {}
     try:
         if run.observed:
-            outcome, observation = transfer.observe(stream, run.settings, run.seed, on_task=tell)
+            outcome, observation = transfer.observe(stream, run.settings, run.seed, callbacks=tell)
         else:
-            outcome = learn(stream, run.settings, run.seed, on_task=tell)
+            outcome = learn(stream, run.settings, run.seed, callbacks=tell)
         history, seconds = outcome.history, outcome.seconds
     except NullSpaceExhausted as error:
         infeasible = str(error)
     total = {"total": time.perf_counter() - start, "cpu": time.process_time() - start_cpu}
     return Record(run.tasks, history, infeasible, {**seconds, **total}, machine(), observation)
-
-
-RECORDS = TypeAdapter(Record)  # to JSON and back

@@ -5,11 +5,12 @@ Outgoing weights, Fisher and anchor of new neurons are zero whatever the initial
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from noracl.method.checks import choice, number, whole
+from noracl.method.checks import number, require, whole
 from noracl.method.registry import Registry, load_folder
 
 
@@ -21,7 +22,7 @@ class Initialiser:
     scale: str | None = None  #: the field of ``GrowthSettings`` that is its scale; None if it sets its own
 
 
-INITIALISERS = Registry("init", Initialiser)
+INITIALISERS = Registry("init", Initialiser, scale="scale")
 register = INITIALISERS.register  #: decorates a function, which ``GrowthSettings(init=name)`` then chooses
 
 
@@ -30,12 +31,15 @@ def normal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     return torch.randn(rows, columns, generator=generator, dtype=torch.float32)
 
 
-def fan_in(init: str, weight: Tensor, neurons: int, scale: float, generator: torch.Generator) -> Tensor:
+def fan_in(init: Any, weight: Tensor, neurons: int, scale: float, generator: torch.Generator) -> Tensor:
     """Incoming weights (neurons × fan-in) of new neurons for a layer whose weight matrix is ``weight``."""
-    choice("init", init, INITIALISERS)
     whole("neurons", neurons, 1)
     number("scale", scale, 0)
-    return INITIALISERS[init].columns(weight, neurons, scale, generator).t().to(weight)
+    columns = INITIALISERS.find(init).columns(weight, neurons, scale, generator)
+    shape = (weight.shape[1], neurons)
+    fits = isinstance(columns, Tensor) and columns.shape == shape
+    require(fits, f"init must return the incoming weights as {shape[0]} × {shape[1]}, one column per new neuron")
+    return columns.t().to(weight)
 
 
 load_folder(__name__, __path__)

@@ -1,8 +1,11 @@
-"""Regularisers protect learnt weights (section 3). One file each: a ``Consolidation`` built from ``EWCSettings``."""
+"""Regularisers protect learnt weights (section 3). One file each: a ``Regulariser`` built from ``EWCSettings``.
+
+Growth is "agnostic to the specific regularization used" (section 3), so the learner asks a regulariser for nothing but
+what is in the class below. The growth rule's own Fisher information is the learner's, whatever protects the weights.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,26 +15,6 @@ from noracl.method.network import Batch, Network
 from noracl.method.registry import Registry, load_folder
 
 STARTS = ("first", "zero")
-
-
-class Consolidation(Protocol):
-    """Adds to the gradient during a task and takes stock after it; the learner asks a regulariser for nothing else.
-
-    The learner copies it with ``copy.deepcopy`` before each task, so that a task that fails leaves no trace in it.
-    """
-
-    @property
-    def curvature(self) -> Tensor | None:
-        """Strength × importance of each parameter, λF̃; None before the first task has ended."""
-
-    def penalise(self, theta: Tensor, gradient: Tensor) -> None:
-        """Add the penalty's gradient to the loss's, in place; called at every step."""
-
-    def consolidate(self, network: Network, fisher: Tensor, batches: Iterable[Batch]) -> None:
-        """Take in a finished task: its network, its diagonal Fisher, and the mini-batches behind that."""
-
-    def transform(self, change: Callable[[Tensor], Tensor]) -> None:
-        """Pass every vector that is kept per parameter through ``change`` (growth, another input order)."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +37,63 @@ class EWCSettings:
         return self.decay * (torch.zeros_like(value) if previous is None else previous) + (1 - self.decay) * value
 
 
-REGULARISERS = Registry[Callable[[EWCSettings], Consolidation]]("regulariser")
+class Regulariser:
+    """Adds to the gradient during a task, and takes stock after it. Subclass it and override what you need.
+
+    Keep whatever you know of each parameter in ``vectors``, one number per parameter each: growth, another order of
+    the inputs, saving, loading and undoing a task then work without your help.
+    """
+
+    curvature: Tensor | None = None  #: second derivative of the penalty, such as λF̃; None if there is no penalty yet
+
+    def __init__(self, settings: EWCSettings) -> None:
+        self.settings = settings
+        self.vectors: dict[str, Tensor] = {}
+
+    def penalise(self, theta: Tensor, gradient: Tensor) -> None:
+        """Add the penalty's gradient to the loss's, in place; called once per step, before the step."""
+
+    def consolidate(self, network: Network, fisher: Tensor, batches: Iterable[Batch]) -> None:
+        """Take in a finished task: its network, its diagonal Fisher, and the mini-batches behind that."""
+
+    def derive(self) -> None:
+        """Make anew what you derive from ``vectors``; called whenever they were changed from outside."""
+
+    def transform(self, change: Callable[[Tensor], Tensor]) -> None:
+        """Pass every vector through ``change``: growth pads with zeros, permuted inputs reorder, devices move."""
+        self.keep(**{name: change(vector) for name, vector in self.vectors.items()})
+
+    def keep(self, **vectors: Tensor) -> None:
+        """Replace some vectors, and what is derived from them."""
+        self.vectors |= vectors
+        if self.vectors:
+            self.derive()
+
+
+class Quadratic(Regulariser):
+    """A penalty ½ Σ κᵢ(θᵢ − θᵢ*)². Override ``consolidate``, and keep there the vectors ``importance`` and ``anchor``.
+
+    A weight that is born later has importance 0, so it is free until the next task has ended.
+    """
+
+    scale = 1.0  #: κ is scale × strength × importance: 1 if the published penalty has a ½, 2 if it has none
+    anchor: Tensor  #: θ*
+
+    def penalise(self, theta: Tensor, gradient: Tensor) -> None:
+        """gradient += κ∘(θ − θ*); nothing during task 1."""
+        if self.curvature is not None:
+            gradient.addcmul_(self.curvature, torch.sub(theta, self.anchor, out=self._distance))
+
+    def derive(self) -> None:
+        """κ, and room for θ − θ*."""
+        self.anchor = self.vectors["anchor"]
+        self._distance = torch.empty_like(self.anchor)
+        if "importance" in self.vectors:
+            self.curvature = self.scale * self.settings.strength * self.vectors["importance"]
+
+
+Maker = Callable[[EWCSettings], Regulariser]
+REGULARISERS = Registry[Maker]("regulariser")
 register = REGULARISERS.register  #: decorates a class, which ``Settings(regulariser=name)`` then chooses
 
 load_folder(__name__, __path__)

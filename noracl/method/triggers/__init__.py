@@ -1,10 +1,10 @@
 """Triggers decide when, where and by how much to grow (section 3.1; ablation in appendix A.6.1). One file each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from noracl.method.checks import choice, number, settle, whole, wholes
+from noracl.method.checks import choice, number, require, settle, whole, wholes
 from noracl.method.initialisers import INITIALISERS
 from noracl.method.registry import Registry, load_folder
 from noracl.method.regularisers import STARTS
@@ -15,8 +15,8 @@ from noracl.method.signals import new_neurons
 class GrowthSettings:
     """When, where and how to grow; ``trigger="none"`` is a static network."""
 
-    trigger: str = "joint"
-    init: str = "qr"
+    trigger: Any = "joint"  #: a registered name, a ``Trigger``, or a function (signals, widths) → new neurons per layer
+    init: Any = "qr"  #: a registered name, or a function (weight, neurons, scale, generator) → incoming weights
     gamma: float = 0.9
     epsilon: float = 0.05
     percentile: float = 25.0
@@ -33,8 +33,8 @@ class GrowthSettings:
     loss_neurons: int = 2
 
     def __post_init__(self) -> None:
-        choice("trigger", self.trigger, TRIGGERS)
-        choice("init", self.init, INITIALISERS)
+        TRIGGERS.find(self.trigger)
+        INITIALISERS.find(self.init)
         choice("tau_start", self.tau_start, STARTS)
         settle(self, number, ("gamma",), 0, 1, open_low=True)
         settle(self, number, ("epsilon",), 0, open_low=True)
@@ -52,7 +52,7 @@ class GrowthSettings:
         """The settings that decide a run's numbers: those that its trigger and its initialiser read."""
         if self.trigger == "none":
             return {"trigger": "none"}
-        names = ("trigger", "init", *TRIGGERS[self.trigger].reads, INITIALISERS[self.init].scale)
+        names = ("trigger", "init", *TRIGGERS.find(self.trigger).reads, INITIALISERS.find(self.init).scale)
         return {name: getattr(self, name) for name in names if name}
 
 
@@ -98,7 +98,33 @@ class Trigger:
         return new_neurons(width, seen.phi, seen.reference, growth.gamma)
 
 
-TRIGGERS = Registry[Trigger]("trigger", lambda rule: rule())
+class ByFunction(Trigger):
+    """A function of one's own: (signals, widths) → new neurons per layer, after each epoch that is not a cooldown."""
+
+    reads = ("epsilon", "percentile", "tau_start", "cooldown")
+    asks = ("dimension", "fisher")
+
+    def __init__(self, function: Callable[[Sequence[LayerSignal], Sequence[int]], Sequence[int]]) -> None:
+        self.function = function
+
+    def after_epoch(
+        self, growth: GrowthSettings, signals: Sequence[LayerSignal], losses: Sequence[float], widths: Sequence[int]
+    ) -> list[int]:
+        """What the function says."""
+        neurons = wholes("trigger", self.function(signals, widths), 0)
+        require(len(neurons) == len(widths), f"trigger must return {len(widths)} numbers, one per hidden layer")
+        return list(neurons)
+
+
+def as_trigger(rule: Any) -> Trigger:
+    """An object of a class, an object as it is, or the rule that a function is."""
+    if isinstance(rule, type):
+        made: Trigger = rule()
+        return made
+    return rule if hasattr(rule, "after_epoch") else ByFunction(rule)
+
+
+TRIGGERS = Registry[Trigger]("trigger", as_trigger)
 register = TRIGGERS.register  #: decorates a class, which ``GrowthSettings(trigger=name)`` then chooses
 
 load_folder(__name__, __path__)
