@@ -23,29 +23,28 @@ test: $(READY)             ## all tests and checks; what CI runs
 	python -m pytest tests -n 2 --dist worksteal
 	python -m pipeline check
 
-bench: $(READY) $(VENV)-bench/.ready   ## speed as ratios measured in one run; takes about 5 minutes
+bench: $(VENV)/bench/.ready   ## speed as ratios, also to Avalanche, which it installs; takes about 5 minutes
 	dvc repro download@mnist
-	$(VENV)-bench/bin/python -m pipeline bench
+	PYTHONPATH=$(CURDIR)/$(VENV)/bench python -m pipeline bench
 
 chaos: $(READY)            ## at least 50 kills, and other faults, on a small suite; at most 10 minutes
 	dvc repro download@mnist
 	timeout 600 python -m tests.chaos
 
 clean:                     ## remove what can be made again, but keep finished runs (.runs) and results
-	rm -rf $(VENV) $(VENV)-bench data .dvc/cache .dvc/tmp .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf $(VENV) data .dvc/cache .dvc/tmp .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": set PYTHON=…")'
 	rm -f $(VENV)/.ready-*
+	@echo "Packages are installed into $(VENV), which takes some minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) -r requirements.txt || { $(PIP) --no-deps -r requirements-cuda.txt && $(PIP) -r requirements.txt; }
 	touch $@
 
-# Avalanche is installed for the benchmark only, in an environment that sees the main one.
-$(VENV)-bench/.ready: $(READY)
-	$(PYTHON) -m venv $(VENV)-bench
-	$(VENV)/bin/python -c 'import site; print(site.getsitepackages()[0])' > \
-		"$$($(VENV)-bench/bin/python -c 'import site; print(site.getsitepackages()[0])')/main.pth"
-	$(VENV)-bench/bin/python -m pip install --disable-pip-version-check -q avalanche-lib==0.6.0
+# Avalanche is installed for the benchmark only, beside what the environment has.
+$(VENV)/bench/.ready: $(READY) requirements-bench.txt
+	rm -rf $(VENV)/bench
+	$(PIP) --no-deps --target $(VENV)/bench -r requirements-bench.txt
 	touch $@

@@ -3,3 +3,7 @@
 Each folder uses those before it, never those after. ``python -m pipeline --help`` lists the stages. What decides a
 number of a run lives in ``noracl``; nothing here may.
 """
+
+import warnings
+
+warnings.filterwarnings("ignore", message=r".* hardly move the weights|inputs reach ")  # the settings are the paper's

@@ -1,5 +1,10 @@
 """The one entry point: `python -m pipeline STAGE …`."""
 
+from pipeline import interrupts
+
+if __name__ == "__main__":
+    interrupts.while_loading()
+
 import importlib
 import sys
 
@@ -12,6 +17,7 @@ STAGES = {
     "pixels": ("data.mnist", "reports/data/mnist.json: what decides MNIST as training sees it"),
     "features": ("experiments.features", "data/features/SIZE and their manifest: CIFAR-10 through a frozen ResNet18"),
     "canaries": ("experiments.staleness", "reports/canaries: numbers of tiny runs, which tell what is stale"),
+    "golden": ("experiments.golden", "reports/golden.json: the beginnings of the golden runs, which any CPU repeats"),
     "train": ("experiments.train", "reports/results/SUITE: all runs of a suite, such as main/split_mnist-noracl"),
     "cost": ("experiments.cost", "reports/timing/cost: seconds per component (section A.7)"),
     "theory": ("experiments.theory", "reports/results/theory: random pattern association (section 4)"),
@@ -38,12 +44,15 @@ def main(arguments: list[str]) -> None:
         sys.exit(f"there is no stage {arguments[0]!r}\n\n{HELP}")
     else:
         stage = importlib.import_module(f"pipeline.{STAGES[arguments[0]][0]}")
+        interrupts.while_running(arguments[0])
         try:
             stage.main(arguments[1:])
         except ParamsError as error:
             sys.exit(f"{error}\nNothing was run. Mend params.yaml and start again.")
         except (StageError, OSError) as error:
             sys.exit(f"{' '.join(arguments)}: {error}")
+        except KeyboardInterrupt:
+            sys.exit(f"\n{' '.join(arguments)}: interrupted. What is finished is kept; start again to go on.")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Stage check: the reported numbers are what the code computes. Exits with a readable diff when they are not."""
 
 import difflib
+import hashlib
 import json
 import os
 import subprocess
@@ -11,16 +12,18 @@ from pathlib import Path
 import pandas as pd
 
 from pipeline.config import Params, load
-from pipeline.evidence import claims, results
-from pipeline.experiments import staleness
-from pipeline.experiments.suites import suites
+from pipeline.evidence import claims, completeness, results
+from pipeline.experiments import golden, staleness
 from pipeline.experiments.train import result_rows
-from pipeline.paths import PAGE, README, RESULTS
+from pipeline.files import StageError
+from pipeline.paths import GOLDEN, PAGE, PAPER, README, RESULTS
 from pipeline.report import page, readme, tables, verdict_counts
-from pipeline.runs.executor import RunFailed, run_all
+from pipeline.runs.executor import run_all
 from pipeline.runs.run import Run
 
 Rows = list[dict[str, str]]
+PINS = PAPER / "SHA256SUMS"
+PIN = f"cd {PAPER} && sha256sum *.csv > {PINS.name}"
 
 
 def diff(name: str, expected: str, found: str) -> list[str]:
@@ -35,6 +38,18 @@ def differences(files: dict[Path, str], stage: str) -> list[str]:
     for path, content in files.items():
         missing = [f"{path} is missing: run `dvc repro {stage}`"]
         problems += diff(str(path), content, path.read_text(encoding="utf-8")) if path.exists() else missing
+    return problems
+
+
+def paper_is_as_pinned(params: Params) -> list[str]:
+    """The paper's numbers are those that somebody pinned on purpose: tables and claims would take in any others."""
+    lines = PINS.read_text(encoding="utf-8").splitlines() if PINS.exists() else []
+    pinned = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in PAPER.glob("*.csv")}
+    problems = []
+    for name in sorted(name for name in pinned | found if pinned.get(name) != found.get(name)):
+        state = "is missing" if name not in found else f"differs from {PINS}" if name in pinned else f"is not in {PINS}"
+        problems.append(f"{PAPER / name} {state}: undo that, or, if the paper says so, pin it with `{PIN}`")
     return problems
 
 
@@ -60,6 +75,11 @@ def canaries_agree(params: Params) -> list[str]:
     """The numerics give the numbers of the committed canaries, on this machine as on any other."""
     wrong = staleness.disagreeing(staleness.compute(params))
     return [f"reports/canaries/{suite}.json: the code gives other numbers: run `dvc repro`" for suite in wrong]
+
+
+def results_are_complete(params: Params) -> list[str]:
+    """The committed results are exactly the runs that params.yaml asks for."""
+    return completeness.problems(params)
 
 
 def tables_are_generated(params: Params) -> list[str]:
@@ -110,13 +130,6 @@ def results_are_fresh(params: Params) -> list[str]:
     return problems
 
 
-def golden_runs(params: Params) -> list[Run]:
-    """One run per benchmark on MNIST: NORACL at the largest depth with the first seed."""
-    mnist = [f"{one.table}/{name}-noracl" for name, one in params.benchmarks.items() if one.data == "mnist"]
-    first = [[run for run in suites(params)[name].runs() if run.seed == params.seeds[0]] for name in mnist]
-    return [max(runs, key=lambda run: run.layers) for runs in first]
-
-
 def committed_and_fresh(params: Params, runs: list[Run], title: str) -> list[tuple[Run, dict[str, str], Rows, Rows]]:
     """Runs computed from scratch: each with the machine, the committed rows and the fresh ones."""
     found = []
@@ -144,12 +157,22 @@ def far_apart(fresh: Rows, committed: Rows, params: Params) -> list[str]:
     return problems
 
 
+def golden_runs_begin_alike(params: Params) -> list[str]:
+    """The beginnings of the golden runs are the committed ones, on this machine as on any other."""
+    try:
+        found, known = golden.compute(params), golden.committed()
+    except (StageError, OSError) as error:
+        return [str(error)]
+    wrong = [name for name in {**known, **found} if not golden.agree(found.get(name), known.get(name))]
+    return [f"{GOLDEN}: the golden run on {name} begins with other numbers: run `dvc repro`" for name in wrong]
+
+
 def golden_runs_repeat(params: Params) -> list[str]:
     """Golden runs from scratch give the committed digits, or numbers within tolerances.golden_… on other machines."""
     problems: list[str] = []
     try:
-        found = committed_and_fresh(params, golden_runs(params), "golden runs")
-    except (RunFailed, FileNotFoundError) as error:
+        found = committed_and_fresh(params, golden.golden_runs(params), "golden runs")
+    except (StageError, OSError) as error:
         return [str(error)]
     for run, machine, committed, fresh in found:
         if machine in json.loads((RESULTS / run.suite / "provenance.json").read_text(encoding="utf-8")):
@@ -161,8 +184,9 @@ def golden_runs_repeat(params: Params) -> list[str]:
 
 
 CHECKS: list[Callable[[Params], list[str]]] = [
-    *(paper_agrees_with_itself, canaries_agree, tables_are_generated, claims_are_generated),
-    *(readme_is_generated, page_is_generated, results_are_fresh, golden_runs_repeat),
+    *(paper_is_as_pinned, paper_agrees_with_itself, canaries_agree, results_are_complete, tables_are_generated),
+    *(claims_are_generated, readme_is_generated, page_is_generated, results_are_fresh),
+    *(golden_runs_begin_alike, golden_runs_repeat),
 ]
 
 

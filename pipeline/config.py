@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError, model_
 from noracl import EWCSettings, FisherSettings, GrowthSettings, OptimisationSettings, Settings
 from pipeline import sections
 from pipeline.paths import PARAMS
-from pipeline.plain_yaml import ParamsError, read
+from pipeline.plain_yaml import ParamsError, Reader, read
 from pipeline.sections import Benchmark, FileName, RowName, Section, Shapes
 
 PERMUTED = "permuted_mnist"  # the benchmark of the stress tests, the sensitivity study, the costs and the transfer
@@ -141,7 +141,20 @@ def parse(text: str) -> Params:
         raise ParamsError("params.yaml cannot be used:\n" + "\n".join(problems[:30])) from None
     _nothing_is_missing(params)
     assert params.base
+    _ablations_fit(params)
     return params
+
+
+def _ablations_fit(params: Params) -> None:
+    """What is checked for a trigger only when it is chosen holds for those of the ablation study as well."""
+    for benchmark in params.ablations.benchmarks:
+        for trigger in params.ablations.trigger:
+            try:
+                params.settings(benchmark, params.benchmarks[benchmark].start[0], trigger=trigger)
+            except ValueError as error:
+                name, _, rest = str(error).removeprefix("growth.").partition(" ")
+                place = f"{params._where(benchmark)(['growth', name])} {rest}, for {trigger!r} on {benchmark}"
+                raise ParamsError(f"params.yaml cannot be used:\n  {place}") from None
 
 
 def _read_unquoted_true(data: dict[str, Any]) -> None:
@@ -186,8 +199,9 @@ def _explain(problem: Any, data: Any, where: Callable[[list[str]], str]) -> str:
     if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"  {where(path)}: unknown key"
     message: str = problem["msg"].removeprefix("Value error, ")
-    if isinstance(problem["input"], dict) and " must " in message and (name := message.split()[0]) in problem["input"]:
-        return f"  {where([*path, name])}{message.removeprefix(name)}"  # the library names the field itself
+    names = message.split()[0].split(".") if " must " in message else [""]
+    if isinstance(problem["input"], dict) and names[0] in problem["input"]:  # the library names the field itself
+        return f"  {where([*path, *names])}{message.removeprefix('.'.join(names))}"
     given = "" if isinstance(problem["input"], dict) else f" (got {str(problem['input'])[:80]!r})"
     return f"  {where(path) if path else 'top level'}: {message}{given}"
 
@@ -195,7 +209,10 @@ def _explain(problem: Any, data: Any, where: Callable[[list[str]], str]) -> str:
 def load(path: Path = PARAMS) -> Params:
     """Params from the file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        if not path.is_file() and path.exists():  # opening a pipe would wait for whoever writes to it
+            raise OSError("it is no file")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(Reader.SIZE + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise ParamsError(f"{path.name} cannot be read: {error}") from None
     return parse(text)

@@ -10,6 +10,7 @@ FEATURES = Path("data/features")  # by data set: what ResNet18 makes of CIFAR-10
 RUNS = Path(".runs")  # the run store, git-ignored: finished runs by the hash of what decides them
 MANIFESTS = Path("reports/data")  # by data set: what decides the inputs of training
 CANARIES = Path("reports/canaries")  # by suite: the numbers that tiny runs give
+GOLDEN = Path("reports/golden.json")  # the beginnings of the golden runs
 PAPER = Path("reports/paper")
 RESULTS = Path("reports/results")  # by suite: runs.csv, signals.csv, provenance.json
 TIMING = Path("reports/timing")  # seconds, by suite; the table of costs and the table of hours

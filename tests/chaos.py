@@ -6,31 +6,68 @@ undisturbed run, byte for byte; no finished run was computed again; and no damag
 
 import argparse
 import hashlib
+import json
 import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import psutil
 
 from tests.conftest import ROOT, Clone, clone_of_this
 
 SUITES = ("main/split_mnist-static", "main/split_mnist-noracl")
+HEADS = "cifar10/split_cifar10-static"  # on the features of made-up images
 TABLES = (
     *("reports/tables/main.csv", "reports/tables/main.md", "reports/metrics.json"),
     "reports/plots/accuracy/split_mnist.csv",
 )
+KILLS = 50  # at least
 FEWEST_WRITES = 3  # files that a start replaces even if all its runs are finished
 BIN = str(Path(sys.executable).parent)
+#: Runs a stage with less patience than the code has: with workers that hang, with servers that drip.
+IMPATIENT = """
+import sys
+from pipeline.data import web
+from pipeline.runs import executor
+executor.SOONEST, web.TIMEOUT, web.WINDOW = 5.0, 2.0, 2.0
+from pipeline.__main__ import main
+main(sys.argv[1:])
+"""
+#: What a Dask worker loads before it works, to be a good or a bad one.
+GOOD_WORKER = "from pipeline.runs import executor"
+BAD_WORKERS = {
+    "worker hangs": """
+import time
+from pipeline.runs import executor
+executor.compute = lambda run, tell: time.sleep(3600)
+""",
+    "worker lies": """
+from pipeline.runs import executor
+from pipeline.runs.run import compute as honest
+lies = iter(("accuracy", "tasks", "none") * 100)
+def compute(run, tell):
+    record, lie = honest(run, tell), next(lies)
+    if lie == "accuracy":
+        record.history.accuracy[-1][0] = 7.5
+    if lie == "tasks":
+        record.history.accuracy.pop()
+    return None if lie == "none" else record
+executor.compute = compute
+""",
+}
 
 
 @dataclass
@@ -54,6 +91,7 @@ class Chaos:
     open: Counter = field(default_factory=Counter)  # tries after which the suites were not finished yet
     expected: dict[str, bytes] = field(default_factory=dict)
     runs: int = 0
+    heads: bytes = b""
 
     # The small suites
 
@@ -68,9 +106,17 @@ class Chaos:
                     **{"stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
                     "training": {"optimisation": {"epochs_first": 10, "epochs_later": 30}},
                     "noracl": {"percentile": 100.0},
-                }
+                },
+                "split_cifar10": {
+                    **{"data": "cifar10_32", "stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
+                    "training": {"optimisation": {"epochs_first": 2, "epochs_later": 2}},
+                },
             },
         }
+        small["encoder"] = {"sizes": [32]}
+        small["data"]["cifar10"] = {"limit": 300}
+        heads = ("128×128", "256×256", "512×512", "1024×1024", "172×134")
+        small["networks"]["heads"] = {name: [[width, 4]] for width, name in enumerate(heads, start=4)}
         clone = clone_of_this(folder / "repo", small)
         for copied in (folder / "mirror", folder / "repo/data/mnist"):
             shutil.copytree(ROOT / "data/mnist", copied)
@@ -236,6 +282,21 @@ class Chaos:
         with self.trying("dvc killed", 0):
             self.clone.run(*command)
 
+    def terminate_dvc(self) -> None:
+        """SIGTERM to `dvc` alone: the training that it began ends with it."""
+        fault = "dvc terminated"
+        with self.trying(fault):
+            process = self.start("dvc", "repro", "-f", "-s", "static@split_mnist", workers=2)
+            self.await_progress(process)
+            children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+            process.send_signal(signal.SIGTERM)
+            output, _ = process.communicate(timeout=60)
+            _, left = psutil.wait_procs(children, timeout=30)
+            told = not children or "finished runs are kept; start again to go on" in output
+            self.demand(fault, told and not left and "Traceback" not in output, f"{left} live on\n{output}")
+            for child in left:
+                child.kill()
+
     def kill_in_a_write(self) -> None:
         """SIGKILL when a file is written but not yet in its place."""
         with self.trying("killed in a write"):
@@ -284,7 +345,7 @@ class Chaos:
         if len(self.finished()) < self.runs:
             with self.trying(fault, 0):
                 self.clone.run(*command)
-        kinds = ("truncated", "flipped", "empty", "garbage", "another run", "gone")
+        kinds = ("truncated", "flipped", "empty", "garbage", "another run", "gone", "old format", "impossible")
         mine = [name for name in sorted(self.finished()) if b" NORACL " not in (self.store / name).read_bytes()]
         names = self.draws.sample(mine, min(len(kinds), len(mine) - 1))
         other = (self.store / next(name for name in mine if name not in names)).read_bytes()
@@ -296,6 +357,10 @@ class Chaos:
                     content[self.draws.randrange(len(content))] ^= 1 << self.draws.randrange(8)
                 cut = content[: self.draws.randrange(1, len(content))]
                 made = {"truncated": cut, "flipped": content, "empty": b"", "garbage": b"{}", "another run": other}
+                made["old format"] = resealed(bytes(path.read_bytes()), lambda record: record.update(format=1))
+                made["impossible"] = resealed(
+                    bytes(path.read_bytes()), lambda record: record["history"]["accuracy"][0].append(2.5)
+                )
                 path.unlink() if kind == "gone" else path.write_bytes(made[kind])
                 del before[name]
             output = self.clone.run(*command)
@@ -314,6 +379,90 @@ class Chaos:
             told = "run `dvc repro download@mnist`" in output and "Traceback" not in output
             self.demand(fault, told or "0 to compute" in output, output)
             self.clone.run("python", "-m", "pipeline", "download", "mnist", NETWORK="off", PATH=BIN)
+
+    def damage_features(self) -> None:
+        """A file of features reversed, cut, swapped for another or gone: nothing is trained on it, and it is mended."""
+        fault, kind = "features damaged", self.draws.choice(("reversed", "cut", "swapped", "gone"))
+        train, extract = (("python", "-m", "pipeline", *words) for words in (("train", HEADS), ("features", "32")))
+        folder, results = (
+            self.clone.folder / "data/features/32",
+            self.clone.folder / f"reports/results/{HEADS}/runs.csv",
+        )
+        if not folder.exists():
+            self.clone.run(*extract)
+            self.clone.run(*train)
+            self.heads = results.read_bytes()
+        with self.trying(fault):
+            path, other = folder / "train-000.npz", folder / "test-000.npz"
+            content = path.read_bytes()
+            if kind == "reversed":
+                with np.load(path) as arrays:
+                    kept = {name: arrays[name] for name in arrays.files}
+                np.savez(path, **{**kept, "x": kept["x"][::-1]})
+            elif kind == "gone":
+                path.unlink()
+            else:
+                path.write_bytes(content[: len(content) // 2] if kind == "cut" else other.read_bytes())
+            for record in self.of_heads():
+                record.unlink()
+            output = self.clone.run(*train, ok=False)
+            told = "run `dvc repro features@32`" in output and "Traceback" not in output
+            self.demand(fault, told and not self.of_heads(), f"{kind}:\n{output}")
+            self.clone.run(*extract)
+            self.clone.run(*train)
+            self.demand(fault, results.read_bytes() == self.heads, f"{kind}: other results than without faults")
+            for record in self.of_heads():
+                record.unlink()
+
+    def of_heads(self) -> list[Path]:
+        """The finished runs on features."""
+        return [path for path in self.store.glob("*.json") if b"split_cifar10" in path.read_bytes()]
+
+    def bad_worker(self, fault: str) -> None:
+        """A cluster of two workers, of which one hangs or lies: the other does all the work."""
+        with self.trying(fault), ExitStack() as stack:
+            folder = self.clone.folder.parent
+            address = stack.enter_context(scheduler(self.clone, folder))
+            for name, preload in (("bad", BAD_WORKERS[fault]), ("good", GOOD_WORKER)):
+                (folder / f"{name}.py").write_text(preload)
+                arguments = (address, "--preload", str(folder / f"{name}.py"))
+                stack.enter_context(dask(self.clone, folder, "dask_worker", *arguments))
+            wait_for_workers(address, 2)
+            self.clone.change(compute={"scheduler": address})
+            try:
+                suite = self.draws.choice(self.suites)
+                output = self.clone.run(sys.executable, "-c", IMPATIENT, "train", suite, PYTHONPATH=".", ok=False)
+            finally:
+                self.clone.change(compute={"scheduler": None})
+            told = "another worker is asked" in output or " 0 to compute" in output
+            self.demand(fault, told and "Traceback" not in output and "giving up" not in output, output)
+
+    def hung_worker(self) -> None:
+        """One that never finishes a run."""
+        self.bad_worker("worker hangs")
+
+    def lying_worker(self) -> None:
+        """One whose records are impossible."""
+        self.bad_worker("worker lies")
+
+    def dripping_server(self) -> None:
+        """A server that sends a header without end, byte by byte, is given up, and the next source is taken."""
+        fault = "server drips"
+        with self.trying(fault), drips() as address:
+            weights = self.clone.folder / "data/resnet18/weights.pt"
+            kept = self.clone.folder.parent / "weights.pt"
+            shutil.copy(weights, kept)
+            digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+            sources = {
+                "dripping": {"url": f"{address}/weights", "file": "nowhere.pt", "sha256": "0" * 64},
+                "made up": {"url": None, "file": str(kept), "sha256": digest},
+            }
+            self.clone.change(encoder={"weights": sources})
+            output = self.clone.run(sys.executable, "-c", IMPATIENT, "download", "resnet18", PYTHONPATH=".", ok=False)
+            self.clone.change(encoder={"weights": {"made up": {**sources["made up"], "file": "nowhere.pt"}}})
+            told = "did not work, trying the next source" in output and "verified" in output
+            whole = hashlib.sha256(weights.read_bytes()).hexdigest() == digest
+            self.demand(fault, told and whole and "Traceback" not in output, output)
 
     def remove_between_stages(self) -> None:
         """Results and tables gone between a stage and the next, and the whole store as well."""
@@ -358,6 +507,76 @@ class Chaos:
         return "\n".join([*lines, f"| all | {' | '.join(map(str, sums))} |"])
 
 
+def resealed(content: bytes, change: Callable[[dict], None]) -> bytes:
+    """A file of the store with another content and the right checksum."""
+    record = json.loads(content.partition(b"\n")[2])
+    change(record)
+    body = json.dumps(record).encode()
+    return hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+@contextmanager
+def dask(clone: Clone, folder: Path, module: str, *arguments: str):
+    """A process of Dask in the clone."""
+    command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--host", "127.0.0.1", "--no-dashboard"]
+    if module == "dask_worker":
+        command += ["--nthreads", "1", "--no-nanny", "--local-directory", str(folder / "scratch")]
+    with (folder / "dask.log").open("a") as log:
+        environment = clone.environment(PYTHONPATH=".")
+        started = subprocess.Popen(command, cwd=clone.folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
+        try:
+            yield started
+        finally:
+            started.kill()
+            started.wait()
+
+
+@contextmanager
+def scheduler(clone: Clone, folder: Path):
+    """A scheduler of Dask; its address."""
+    file = folder / "scheduler.json"
+    file.unlink(missing_ok=True)
+    with dask(clone, folder, "dask_scheduler", "--port", "0", "--scheduler-file", str(file)):
+        end = time.monotonic() + 60
+        while not file.exists() or not file.read_text():
+            assert time.monotonic() < end, "the scheduler does not start"
+            time.sleep(0.1)
+        yield json.loads(file.read_text())["address"]
+
+
+def wait_for_workers(address: str, workers: int) -> None:
+    """Wait until a scheduler knows so many workers."""
+    from distributed import Client
+
+    with Client(address, timeout=30) as client:
+        client.wait_for_workers(workers, timeout=60)
+
+
+@contextmanager
+def drips():
+    """The address of a server that begins a header and never ends it."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    over = threading.Event()
+
+    def serve() -> None:
+        with suppress(OSError):
+            while not over.is_set():
+                connection, _ = listener.accept()
+                with connection, suppress(OSError):
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+                    while not over.wait(0.2):
+                        connection.sendall(b"x")
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        over.set()
+        listener.close()
+        thread.join(5)
+
+
 def mount(folder: Path, size: str, more: str = "") -> bool:
     """A file system of this size at a folder, if this user may mount one."""
     folder.mkdir(exist_ok=True)
@@ -376,13 +595,18 @@ def main() -> None:
         print(f"chaos: seed {options.seed}; the same again: python -m tests.chaos --seed {options.seed}", flush=True)
         chaos = Chaos.prepare(Path(folder), options.seed, 8, 3000, SUITES)
         plan = [chaos.kill_worker] * 4 + [chaos.kill_parent] * 20 + [chaos.kill_all] * 5 + [chaos.kill_in_a_write] * 16
-        plan += [chaos.kill_dvc] * 2 + [chaos.fill_disk] + [chaos.fail_writes] * 3 + [chaos.terminate] * 2
+        plan += [chaos.kill_dvc] * 2 + [chaos.terminate_dvc, chaos.fill_disk] + [chaos.fail_writes] * 3
+        plan += [chaos.terminate] * 2
         plan += [chaos.damage_store] * 2 + [chaos.damage_download] * 3 + [chaos.remove_between_stages]
+        plan += [chaos.damage_features] * 3 + [chaos.hung_worker, chaos.lying_worker, chaos.dripping_server]
         chaos.draws.shuffle(plan)
-        kept = chaos.run(plan, start + options.minutes * 60)
+        end = start + options.minutes * 60
+        kept = chaos.run(plan, end)
+        while kept and chaos.kills() < KILLS and time.monotonic() < end:  # some workers were not there to be killed
+            kept = chaos.run([chaos.kill_parent], end)
     print(chaos.table())
     print(f"{chaos.kills()} SIGKILLs at random moments in {time.monotonic() - start:.0f} s, seed {options.seed}")
-    sys.exit(not kept or chaos.kills() < 50)
+    sys.exit(not kept or chaos.kills() < KILLS)
 
 
 if __name__ == "__main__":

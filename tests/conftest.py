@@ -13,7 +13,8 @@ import torch
 import yaml
 from filelock import FileLock
 
-from tests.helpers import made_up_cifar10, made_up_weights
+from pipeline.data.download import CIFAR10_FILES
+from tests.helpers import hashes, made_up_cifar10, made_up_weights
 
 ROOT = Path(__file__).parent.parent
 _SHORT = {"optimisation": {"epochs_first": 1, "epochs_later": 2}}
@@ -61,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def train_stages(ran: set[str]) -> set[str]:
     """Of stages that ran, those that compute results: not what reads them."""
-    readers = ("figure@", "canaries", "tables", "claims", "page", "check")
+    readers = ("figure@", "canaries", "golden", "tables", "claims", "page", "check")
     return {stage for stage in ran if not stage.startswith(readers)}
 
 
@@ -130,7 +131,7 @@ def mnist_folder() -> Path:
 def clone_of_this(folder: Path, parameters: dict) -> Clone:
     """What is here, committed or not, as a repository of its own with other parameters; nothing has run in it.
 
-    CIFAR-10 and ResNet18's weights are made up, and there as if they had been downloaded.
+    CIFAR-10 and ResNet18's weights are made up, and there as if they had been downloaded; their hashes are pinned.
     """
     listed = subprocess.run(
         ["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -145,7 +146,11 @@ def clone_of_this(folder: Path, parameters: dict) -> Clone:
     registry.write_text(yaml.safe_dump({"figures": {name: entries[name] for name in FEW_FIGURES}}))
     clone.run("git", "init", "-q", "-b", "main")
     clone.change(**parameters)
-    made_up_cifar10(folder / "data/cifar10")
+    pins = folder / "pipeline/data/download.py"
+    for name, digest in hashes(made_up_cifar10(folder / "data/cifar10")).items():
+        text = pins.read_text()
+        assert CIFAR10_FILES[name] in text
+        pins.write_text(text.replace(CIFAR10_FILES[name], digest))
     made_up_weights(folder / "data/resnet18/weights.pt")
     digest = hashlib.sha256((folder / "data/resnet18/weights.pt").read_bytes()).hexdigest()
     clone.change(encoder={"weights": {"made up": {"url": None, "file": "nowhere.pt", "sha256": digest}}})

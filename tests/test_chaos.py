@@ -13,10 +13,17 @@ def test_faults_lose_nothing_and_repeat_nothing(tmp_path, mnist_folder):
         chaos.settle,
         lambda: chaos.kill_parent(workers=2),
         chaos.terminate,
+        chaos.terminate_dvc,
         chaos.kill_in_a_write,
         chaos.fail_writes,
         chaos.damage_download,
+        chaos.damage_features,
+        chaos.settle,
+        chaos.hung_worker,
+        chaos.settle,
+        chaos.lying_worker,
+        chaos.dripping_server,
     ]
     assert chaos.run(plan, time.monotonic() + 300, share=1), chaos.table()
-    assert len(chaos.tallies) == 7
+    assert len(chaos.tallies) == 12
     assert all(tally.tries for tally in chaos.tallies.values())

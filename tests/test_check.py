@@ -1,6 +1,8 @@
 """Each way in which a reported number may be wrong makes the check fail, with words: break a copy and look."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -128,8 +130,7 @@ def test_a_golden_run_that_gives_another_value(broken):
 
 
 def test_on_another_machine_the_golden_run_may_differ_within_the_tolerance(broken):
-    for path in (broken / "reports/results").rglob("provenance.json"):
-        path.write_text(json.dumps([{"cpu": "another"}]))
+    elsewhere(broken)
     path = broken / SPLIT
     set_cell(path, 1, "accuracy", lambda value: f"{float(value) + 0.04:.6f}")
     assert check.golden_runs_repeat(load()) == []
@@ -141,6 +142,87 @@ def test_a_number_of_the_paper_with_two_values(broken):
     edit(broken / "reports/paper/sensitivity.csv", "49200,3200,79.4", "49200,3200,79.5")
     (problem,) = check.paper_agrees_with_itself(load())
     assert "acc of NORACL on permuted_mnist is 79.4 in main.csv but 79.5 in sensitivity.csv" in problem
+
+
+def drop(path, *words):
+    """Remove the lines of a CSV that hold all these words."""
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if not all(w in line for w in words)))
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (
+            lambda path: drop(path, ",small,"),
+            "runs.csv lacks 1 runs that params.yaml asks for, first split_mnist small 2 0",
+        ),
+        (
+            lambda path: path.write_text(path.read_text() + path.read_text().splitlines()[-1].replace(",0,", ",7,", 1)),
+            "runs.csv holds 1 runs that params.yaml does not ask for, first split_mnist large 2 7",
+        ),
+        (lambda path: drop(path, ",small,2,0,2,"), "runs.csv holds 1 runs that cannot be"),
+        (lambda path: set_cell(path, 1, "task", lambda value: "2"), "runs.csv holds 1 runs that cannot be"),
+        (lambda path: set_cell(path, 1, "accuracy", lambda value: "2.5"), "runs.csv holds 1 runs that cannot be"),
+        (lambda path: set_cell(path, 1, "params", lambda value: "8"), "runs.csv holds 1 runs that cannot be"),
+        (lambda path: path.unlink(), " holds provenance.json, not runs.csv, provenance.json"),
+    ],
+)
+def test_results_that_are_not_the_runs_that_were_asked_for(broken, change, line):
+    suite = "reports/results/main/split_mnist-static"
+    change(broken / suite / "runs.csv")
+    (problem,) = check.results_are_complete(load())
+    assert problem.startswith(f"{suite}/{line}")
+    assert problem.endswith(": run `dvc repro static@split_mnist`")
+
+
+def test_results_of_suites_that_are_gone_and_of_other_seeds(broken):
+    (broken / "reports/results/main/split_mnist-static").rename(broken / "reports/results/main/old-static")
+    drop(broken / "reports/results/main/split_mnist-noracl/signals.csv", "split_mnist")
+    edit(broken / "params.yaml", "seeds:\n- 0", "seeds:\n- 0\n- 1")
+    problems = "\n".join(check.results_are_complete(load()))
+    assert "reports/results/main/old-static: params.yaml asks for no such suite: delete it" in problems
+    assert "reports/results/main/split_mnist-static/ holds nothing" in problems
+    assert "ablations/split_mnist/runs.csv lacks 3 runs" in problems
+    assert "theory/theory.csv holds seeds 0, not those of params.yaml: run `dvc repro theory`" in problems
+    assert "transfer/transfer.csv holds seeds 0, not those of params.yaml: run `dvc repro transfer`" in problems
+
+
+def elsewhere(folder):
+    """Let the results come from another kind of machine."""
+    for path in (folder / "reports/results").rglob("provenance.json"):
+        path.write_text(json.dumps([{"cpu": "another"}]))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "names"),
+    [
+        ("pipeline/data/streams.py", "255 * manifest.deviation", "256 * manifest.deviation", "prs"),
+        ("pipeline/data/mnist.py", "[:keep]]", "[:keep].flip(0)]", "prs"),
+        ("noracl/method/signals.py", "math.sqrt(samples)", "math.sqrt(samples + 1)", "prs"),
+        ("params.yaml", "strength: 2000.0", "strength: 2040.0", "r"),
+    ],
+)
+def test_a_small_change_is_noticed_on_another_kind_of_machine(broken, file, old, new, names):
+    elsewhere(broken)
+    edit(broken / file, old, new)
+    code = "from pipeline import check, config; print(*check.golden_runs_begin_alike(config.load()), sep='\\n')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    wrong = {"p": "permuted_mnist", "r": "rotated_mnist", "s": "split_mnist"}
+    assert done.stdout.splitlines() == [
+        f"reports/golden.json: the golden run on {wrong[name]} begins with other numbers: run `dvc repro`"
+        for name in names
+    ]
+
+
+def test_golden_beginnings_that_nobody_computed(broken):
+    path = broken / "reports/golden.json"
+    numbers = json.loads(path.read_text())
+    numbers["split_mnist"]["numbers"][0] *= 1.001
+    path.write_text(json.dumps(numbers))
+    (problem,) = check.golden_runs_begin_alike(load())
+    assert "the golden run on split_mnist begins with other numbers" in problem
+    path.unlink()
+    assert check.golden_runs_begin_alike(load()) == ["reports/golden.json is missing: run `dvc repro golden`"]
 
 
 def test_numerics_that_were_changed_without_running_make_the_command_fail(clone, tmp_path):

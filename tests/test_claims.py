@@ -77,8 +77,41 @@ def test_one_seed_decides_nothing(tmp_path):
 
 
 def test_a_method_that_could_not_go_on_decides_nothing(tmp_path):
-    found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(math.nan), RIVAL: runs(80)}, PARAMS))
-    assert (found["verdict"], found["reason"]) == ("undecided", "not defined for these results")
+    found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(90, 91, math.nan), RIVAL: runs(80, 80, 80)}, PARAMS))
+    reason = "the statistic is not defined in 1 of 3 seeds"
+    assert (found["verdict"], found["seeds"], found["reason"]) == ("undecided", 3, reason)
+    assert math.isnan(found["value"])
+
+
+def test_a_seed_that_a_method_lacks_is_missed(tmp_path):
+    """The rival has it; or our suite has it, but nothing that the part is about."""
+    reason = "the statistic is not defined in 1 of 3 seeds"
+    found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(90, 91), RIVAL: runs(80, 80, 80)}, PARAMS))
+    assert (found["verdict"], found["seeds"], found["reason"]) == ("undecided", 3, reason)
+    elsewhere = {("main", "permuted_mnist", "1L NORACL"): runs(70, 70, 70)}
+    found = row(evaluate(claim(tmp_path, above=0), {OURS: runs(90, 91), RIVAL: runs(80, 80)} | elsewhere, PARAMS))
+    assert (found["verdict"], found["seeds"], found["reason"]) == ("undecided", 3, reason)
+
+
+@pytest.mark.parametrize(
+    ("breaks", "verdict", "reason"),
+    [
+        ([math.nan, math.nan, math.nan], "holds", ""),  # recall never breaks
+        ([2.0, math.nan, math.nan], "undecided", "the statistic is infinite in 2 of 3 seeds"),
+        ([2.0, 2.1, 2.2], "holds", ""),
+    ],
+)
+def test_an_infinite_number_counts(tmp_path, breaks, verdict, reason):
+    rows = [{"seed": str(seed), "width": 8, "x": 1.0, "quantity": "snr", "value": v} for seed, v in enumerate(breaks)]
+    cells = {("theory", "break", "ewc"): pd.DataFrame(rows).assign(suite="theory")}
+    part = {"statistic": "retention_break_snr", "under": "theory/break", "cells": ["ewc"], "at_least": 1}
+    found = row(evaluate(claim(tmp_path, **part), cells, PARAMS))
+    assert (found["verdict"], found["seeds"], found["reason"]) == (verdict, 3, reason)
+
+
+def test_the_rule_about_seeds_is_told_below_the_claims():
+    assert "not defined in a seed, or infinite in some seeds but not in all, decides nothing" in claims.LEGEND
+    assert claims.LEGEND in Path("reports/claims.md").read_text()
 
 
 def test_the_stream_may_be_cut(tmp_path):

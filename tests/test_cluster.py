@@ -11,12 +11,16 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+import yaml
 
+from pipeline import committed
+from pipeline.data.verified import Damaged
 from pipeline.experiments.train import write_suite
-from pipeline.runs import executor, store
+from pipeline.runs import crews, executor, store
 from pipeline.runs.executor import RunFailed, run_all
 from pipeline.runs.fingerprint import Fingerprint, Refused, fingerprint, refuse_unless
 from pipeline.sections import Compute
+from tests.chaos import BAD_WORKERS, GOOD_WORKER, wait_for_workers
 from tests.conftest import ROOT
 from tests.test_executor import ONE, place, tiny_runs  # noqa: F401
 
@@ -54,10 +58,14 @@ def cluster(place):  # noqa: F811
             time.sleep(0.1)
         address = json.loads(file.read_text())["address"]
         arguments = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(place / "scratch"))
-        yield (
-            Compute(workers=1, scheduler=address),
-            lambda code=ROOT: stack.enter_context(process("dask_worker", address, *arguments, cwd=place, code=code)),
-        )
+
+        def worker(code=ROOT, preload=""):
+            path = place / f"preload-{len(list(place.glob('preload-*')))}.py"
+            path.write_text(preload)
+            more = ("--preload", str(path))
+            return stack.enter_context(process("dask_worker", address, *arguments, *more, cwd=place, code=code))
+
+        yield Compute(workers=1, scheduler=address), worker
 
 
 def result_bytes(runs, records, folder, monkeypatch):
@@ -105,17 +113,17 @@ def test_a_worker_with_other_code_refuses(place, cluster):  # noqa: F811
 
 def test_a_worker_with_other_data_refuses(place, monkeypatch):  # noqa: F811
     (run, *_) = tiny_runs()
-    mine = fingerprint(run.files)
-    refuse_unless(mine, run.files)
-    with pytest.raises(Refused, match="its data is not the client's"):
-        refuse_unless(Fingerprint(mine.code, "0" * 64), run.files)
+    mine = fingerprint(run)
+    refuse_unless(mine, run, "worker 1")
+    with pytest.raises(Refused, match="worker 1 refuses: its data is not the client's"):
+        refuse_unless(Fingerprint(mine.code, "0" * 64), run, "worker 1")
     copy = shutil.copytree(place / "data/mnist", place / "copy/mnist")
-    monkeypatch.setattr("pipeline.runs.run.MNIST", copy)
+    monkeypatch.setattr("pipeline.runs.fingerprint.MNIST", copy)
     path = copy / "t10k-labels-idx1-ubyte"
     path.write_bytes(path.read_bytes()[:-1] + b"\7")
     with pytest.raises(Refused, match=r"refuses: .*t10k-labels-idx1-ubyte is damaged: run `dvc repro download@mnist`"):
-        refuse_unless(mine, run.files)
-    with pytest.raises(RunFailed, match=r"t10k-labels-idx1-ubyte is damaged: run `dvc repro download@mnist`"):
+        refuse_unless(mine, run, "worker 1")
+    with pytest.raises(Damaged, match=r"t10k-labels-idx1-ubyte is damaged: run `dvc repro download@mnist`"):
         run_all([run], ONE, "damaged")
     path.unlink()
     with pytest.raises(FileNotFoundError, match="lacks t10k-labels-idx1-ubyte"):
@@ -124,6 +132,56 @@ def test_a_worker_with_other_data_refuses(place, monkeypatch):  # noqa: F811
 
 
 def test_a_scheduler_that_does_not_answer_is_named(place, monkeypatch):  # noqa: F811
-    monkeypatch.setattr(executor, "PATIENCE", 0.2)
+    monkeypatch.setattr(crews, "PATIENCE", 0.2)
     with pytest.raises(RunFailed, match=r"compute.scheduler in params.yaml: tcp://127.0.0.1:9 does not answer"):
         run_all(tiny_runs(), Compute(workers=1, scheduler="tcp://127.0.0.1:9"), "far")
+
+
+def test_nobody_waits_long_for_a_scheduler_that_does_not_answer():
+    assert crews.PATIENCE <= 5
+
+
+def test_a_scheduler_that_is_not_committed_is_told_of_before_it_is_used(place, monkeypatch, capsys):  # noqa: F811
+    monkeypatch.setattr(crews, "PATIENCE", 0.2)
+    committed._committed.cache_clear()
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(RunFailed), crews.side_by_side(Compute(workers=1, scheduler="tcp://127.0.0.1:9")):
+        pass
+    told = capsys.readouterr().err
+    assert "Note: compute.scheduler in params.yaml is tcp://127.0.0.1:9, which is not committed: it gets" in told
+    committed.announce("compute.scheduler", None, "nothing")
+    committed.announce("noracl.gamma", yaml.safe_load(Path("params.yaml").read_text())["noracl"]["gamma"], "nothing")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("bad", sorted(BAD_WORKERS))
+def test_a_worker_that_hangs_or_lies_costs_nothing_but_its_own_work(place, cluster, monkeypatch, capsys, bad):  # noqa: F811
+    settings, worker = cluster
+    runs = tiny_runs(seeds=[0, 1])
+    near = run_all(runs, ONE, "near", fresh=True)
+    if bad == "worker hangs":
+        monkeypatch.setattr(executor, "SOONEST", 5.0)
+    for preload in (BAD_WORKERS[bad], GOOD_WORKER):
+        worker(preload=preload)
+    wait_for_workers(settings.scheduler, 2)
+    far = run_all(runs, settings, "far")
+    assert [record.history for record in far] == [record.history for record in near]
+    assert all(store.find(run) == record for run, record in zip(runs, far, strict=True))
+    told = capsys.readouterr().out
+    assert "another worker is asked" in told
+    assert (
+        "has not finished after" if bad == "worker hangs" else "sent a record that this run cannot have left"
+    ) in told
+
+
+def test_a_run_that_fails_on_two_workers_is_named_with_both(place, cluster):  # noqa: F811
+    settings, worker = cluster
+    for _ in range(2):
+        worker(preload="from pipeline.runs import executor\nexecutor.compute = lambda run, tell: {}['gone']\n")
+    wait_for_workers(settings.scheduler, 2)
+    with pytest.raises(
+        RunFailed,
+        match=r"seed 0: the worker in .* failed: KeyError: 'gone' .*; then the worker in .* failed: KeyError",
+    ):
+        run_all(tiny_runs()[:1], settings, "far")
+    assert not list(place.glob(".runs/*.json"))

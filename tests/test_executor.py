@@ -1,5 +1,8 @@
+import dataclasses
 import os
+import signal
 import sys
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -9,12 +12,13 @@ import yaml
 from pipeline.config import parse
 from pipeline.data import mnist
 from pipeline.data.download import MNIST_FILES
-from pipeline.data.manifests import Pixels, digest_of_files
+from pipeline.data.manifests import Pixels
 from pipeline.experiments.staleness import of_runs
 from pipeline.experiments.suites import Builder
-from pipeline.files import write_json
+from pipeline.files import json_digest, write_json
 from pipeline.runs import canaries, executor
-from pipeline.runs.executor import RunFailed, run_all, workers
+from pipeline.runs.crews import Processes, workers
+from pipeline.runs.executor import Answer, Doubt, RunFailed, Supervisor, run_all
 from pipeline.runs.run import compute
 from pipeline.sections import Compute
 from tests.conftest import ROOT, TINY, merge
@@ -36,7 +40,7 @@ def place(tmp_path, monkeypatch, mnist_folder):
 
 def tiny_runs(**changes):
     params = parse(yaml.safe_dump(merge(yaml.safe_load(Path("params.yaml").read_text()), changes)))
-    manifest = Pixels(data=digest_of_files(MNIST_FILES), **params.data.mnist.model_dump())
+    manifest = Pixels(data=json_digest(MNIST_FILES), **params.data.mnist.model_dump())
     return Builder(params, lambda name: manifest).static(SUITE, "split_mnist")
 
 
@@ -68,10 +72,190 @@ def test_runs_that_differ_in_their_labels_alone_are_computed_once(place, monkeyp
     assert "0 of 3 runs are in the run store .runs, 2 to compute" in capsys.readouterr().out
 
 
-def test_a_store_that_cannot_be_written_is_explained(place):
+def test_a_store_that_cannot_be_written_is_noticed_before_anything_is_computed(place, monkeypatch):
     (place / ".runs").write_text("a file where the folder should be")
-    with pytest.raises(RunFailed, match=r"split_mnist 2L \w+ seed 0 is computed, but cannot be kept in .runs: .*"):
+    computed = []
+    monkeypatch.setattr(executor, "compute", lambda run, tell: computed.append(run))
+    with pytest.raises(RunFailed, match=r"nothing was computed, because .runs cannot be written: .*"):
         run_all(tiny_runs()[:1], ONE, "full")
+    assert not computed
+
+
+def test_a_store_that_fills_up_is_explained(place, monkeypatch):
+    def full(run, record):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(executor.store, "save", full)
+    with pytest.raises(RunFailed, match=r"seed 0 is computed, but cannot be kept in .runs: .*No space left"):
+        run_all(tiny_runs()[:1], ONE, "full")
+
+
+def lie(how):
+    """A ``compute`` that does its work and then tells something else."""
+
+    def compute_and_lie(run, tell=None):
+        record = compute(run, tell)
+        if how == "nothing":
+            return None
+        if how == "fails":
+            return {}["no such key"]
+        rows = [list(row) for row in record.history.accuracy]
+        rows[-1][0] = {"too good": 7.5, "not a number": float("nan")}.get(how, 0.5)
+        history = dataclasses.replace(record.history, accuracy=rows[:-1] if how == "short" else rows)
+        return dataclasses.replace(record, history=history)
+
+    return compute_and_lie
+
+
+LIES = ["nothing", "fails", "too good", "not a number", "short"]
+
+
+@pytest.mark.parametrize("how", LIES)
+def test_what_no_run_can_leave_is_named_and_never_kept(place, monkeypatch, how):
+    monkeypatch.setattr(executor, "compute", lie(how))
+    words = "failed: KeyError: 'no such key'" if how == "fails" else "sent a record that this run cannot have left: "
+    with pytest.raises(RunFailed, match=rf"split_mnist 2L \w+ seed 0: this process {words}"):
+        run_all(tiny_runs(), ONE, "lies")
+    assert not list(place.glob(".runs/*"))
+
+
+class MadeUpCrew:
+    """Workers whose answers a test gives."""
+
+    channel = ""
+
+    def __init__(self, *names):
+        self.names, self.reports, self.asked = list(names), {}, []
+
+    def submit(self, job, *given, avoid=()):
+        future = Future()
+        self.asked.append((future, set(avoid)))
+        return future
+
+    def members(self):
+        return self.names
+
+    def listen(self):
+        pass
+
+
+@pytest.fixture
+def supervised(place):
+    """A supervisor of two made-up workers with one run that the first has begun, its crew and its record."""
+    run = tiny_runs()[0]
+    crew = MadeUpCrew("a", "b")
+    supervisor = Supervisor(crew, "title", {run: None})
+    supervisor.ask(run)
+    crew.reports[0] = ("a", 0.0)
+    return supervisor, crew, compute(run)
+
+
+def settle(supervisor, crew, attempt, answer):
+    future, _ = crew.asked[attempt]
+    future.set_exception(answer) if isinstance(answer, Exception) else future.set_result(answer)
+    return list(supervisor.answered(future))
+
+
+def test_a_run_whose_worker_fails_is_given_to_another_once(supervised):
+    supervisor, crew, record = supervised
+    assert settle(supervisor, crew, 0, Doubt("worker a", "failed: KeyError")) == []
+    assert crew.asked[1][1] == {"a"}, "another one"
+    ((_, found),) = settle(supervisor, crew, 1, Answer("worker b", record))
+    assert found == record
+    assert not supervisor.attempts
+
+
+def test_a_run_whose_second_worker_fails_too_is_named_with_both(supervised):
+    supervisor, crew, _ = supervised
+    settle(supervisor, crew, 0, Answer("worker a", None))
+    with pytest.raises(RunFailed, match=r"seed 0: worker a sent a record .*; then worker b failed: x; giving up"):
+        settle(supervisor, crew, 1, Doubt("worker b", "failed: x"))
+
+
+def test_a_run_that_takes_ten_times_its_estimate_is_given_to_another_and_the_first_result_counts(
+    supervised, monkeypatch
+):
+    supervisor, crew, record = supervised
+    (run,) = supervisor.expected
+    monkeypatch.setattr(executor, "SOONEST", 0.0)
+    supervisor.look_at_the_clock(9 * run.cost)
+    assert len(crew.asked) == 1
+    supervisor.look_at_the_clock(2 * run.cost)
+    assert [avoid for _, avoid in crew.asked] == [set(), {"a"}]
+    assert settle(supervisor, crew, 0, Answer("worker a", record)) == [(run, record)], "slow, but first"
+    assert crew.asked[1][0].cancelled()
+    assert not supervisor.attempts
+
+
+def test_a_run_on_which_two_workers_hang_is_named(supervised, monkeypatch):
+    supervisor, crew, _ = supervised
+    (run,) = supervisor.expected
+    monkeypatch.setattr(executor, "SOONEST", 0.0)
+    supervisor.look_at_the_clock(11 * run.cost)
+    crew.reports[1] = ("b", 0.0)
+    with pytest.raises(RunFailed, match=r"seed 0: a has not finished after \d+ s; then b has not finished"):
+        supervisor.look_at_the_clock(11 * run.cost)
+
+
+def test_a_slow_machine_makes_estimates_longer_and_a_waiting_run_is_not_overdue(supervised, monkeypatch):
+    supervisor, crew, _ = supervised
+    (run,) = supervisor.expected
+    monkeypatch.setattr(executor, "SOONEST", 0.0)
+    supervisor.pace += [20.0, 20.0, 20.0]
+    supervisor.look_at_the_clock(199 * run.cost)
+    assert len(crew.asked) == 1
+    crew.names = ["a"]  # it is busy, so a second run waits for it
+    supervisor.pace, (waiting, *_) = [1.0], list(supervisor.attempts.values())
+    waiting.seconds = 0.0
+    supervisor.ask(run)
+    for _ in range(20):
+        supervisor.look_at_the_clock(0.4 * run.cost)
+    assert len(crew.asked) == 2
+
+
+def test_what_waits_behind_a_worker_that_hangs_is_given_to_another(supervised, monkeypatch):
+    supervisor, crew, record = supervised
+    (run,) = supervisor.expected
+    monkeypatch.setattr(executor, "SOONEST", 0.0)
+    other = dataclasses.replace(run, seed=9)
+    supervisor.expected[other] = None
+    supervisor.ask(other)  # the second worker is idle and does not begin it: it waits behind the first run
+    for _ in range(2):
+        supervisor.look_at_the_clock(6 * run.cost)
+    assert len(crew.asked) == 3, "the run that hangs goes to another worker, and the other one is waited for"
+    settle(supervisor, crew, 2, Answer("worker b", record))
+    supervisor.pace.clear()
+    for _ in range(2):
+        supervisor.look_at_the_clock(6 * run.cost)
+    assert len(crew.asked) == 4
+    assert crew.asked[3][1] == {"a"}
+
+
+def test_nobody_is_overdue_while_a_cluster_has_no_workers(supervised):
+    supervisor, crew, _ = supervised
+    crew.names = []
+    supervisor.look_at_the_clock(1e9)
+    assert len(crew.asked) == 1
+
+
+def test_a_process_that_hangs_is_not_waited_for(place, monkeypatch):
+    """Of two worker processes one stops for ever in the middle of a run; the other does all the work."""
+    stopped = []
+
+    def listen(crew):
+        original(crew)
+        if crew.reports and not stopped:
+            worker, _ = next(iter(crew.reports.values()))
+            stopped.append(int(worker.split()[1]))
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    original = Processes.listen
+    monkeypatch.setattr(Processes, "listen", listen)
+    monkeypatch.setattr(executor, "SOONEST", 2.0)
+    slow = tiny_runs(seeds=[0, 1], training={"optimisation": {"epochs_later": 400}})
+    expected = [record.history for record in run_all(slow, ONE, "alone", fresh=True)]
+    assert [record.history for record in run_all(slow, TWO, "hangs")] == expected
+    assert stopped
 
 
 def test_what_torch_refuses_is_named(place, monkeypatch):

@@ -12,20 +12,22 @@ import torch
 
 from pipeline.config import load
 from pipeline.data import cifar10, encoder, streams
-from pipeline.data.download import WEIGHTS_FILE
+from pipeline.data.download import CIFAR10_FILES, WEIGHTS_FILE
 from pipeline.data.manifests import Features, placeholder, read_manifest
 from pipeline.data.torchvision_compat import torchvision
+from pipeline.data.verified import Damaged
 from pipeline.evidence import results
 from pipeline.experiments import features, suites
 from pipeline.experiments.train import write_suite
-from pipeline.files import write_json
+from pipeline.files import json_digest, write_json
 from pipeline.paths import CANARIES, CIFAR10, MANIFESTS, RESNET18
 from pipeline.report.labels import provenance_line
+from pipeline.runs.crews import RunFailed
 from pipeline.runs.provenance import machine
 from pipeline.runs.run import Record, compute
 from pipeline.sections import Compute, Weights
 from tests.conftest import ROOT
-from tests.helpers import made_up_cifar10, made_up_weights, toy_task
+from tests.helpers import hashes, made_up_cifar10, made_up_weights, toy_task
 
 PARAMS = load()
 HERE = Compute(workers=1, scheduler=None)
@@ -43,7 +45,7 @@ def manifest(**changes):
 
 def forget():
     """What this process remembers of files, because no file changes under a run."""
-    for cache in (encoder.encoder, features._folded, cifar10.features, streams._built):
+    for cache in (features._folded, cifar10._read, streams._built):
         cache.cache_clear()
 
 
@@ -63,6 +65,27 @@ def room(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def downloaded(room, monkeypatch):
+    """A function that makes up CIFAR-10, whose hashes are pinned, and weights: the records and the weights' hash."""
+
+    def make(per_file=10):
+        records = made_up_cifar10(CIFAR10, per_file)
+        for name, digest in hashes(records).items():
+            monkeypatch.setitem(CIFAR10_FILES, name, digest)
+        made_up_weights(RESNET18 / WEIGHTS_FILE)
+        return records, hashlib.sha256((RESNET18 / WEIGHTS_FILE).read_bytes()).hexdigest()
+
+    return make
+
+
+def flip(path, place=-1):
+    """One bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
 def noise(images, seed=0):
     return torch.from_numpy(np.random.default_rng(seed).integers(0, 256, (images, 3072), np.uint8))
 
@@ -70,8 +93,8 @@ def noise(images, seed=0):
 # Images
 
 
-def test_images_come_in_the_stored_order(room):
-    records = made_up_cifar10(CIFAR10, per_file=30)
+def test_images_come_in_the_stored_order(downloaded):
+    records, _ = downloaded(per_file=30)
     data = cifar10.images()
     assert (data.x.shape, data.x_test.shape) == ((150, 3072), (30, 3072))
     assert torch.equal(data.x[30:60], torch.from_numpy(records["data_batch_2.bin"][:, 1:]))
@@ -82,6 +105,19 @@ def test_images_come_in_the_stored_order(room):
     (CIFAR10 / "data_batch_3.bin").unlink()
     with pytest.raises(FileNotFoundError, match=r"lacks data_batch_3.bin: run `dvc repro download@cifar10`"):
         cifar10.images()
+
+
+@pytest.mark.parametrize("name", CIFAR10_FILES)
+def test_images_that_are_not_the_pinned_ones_are_refused(downloaded, name):
+    downloaded()
+    path = CIFAR10 / name
+    whole = path.read_bytes()
+    for damaged in (whole[:-1] + bytes([whole[-1] ^ 1]), whole[:-1], whole + b"\0", b""):
+        path.write_bytes(damaged)
+        with pytest.raises(Damaged, match=f"{name} is damaged: run `dvc repro download@cifar10` after deleting it"):
+            cifar10.images()
+    path.write_bytes(whole)
+    assert len(cifar10.images().x) == 50
 
 
 @pytest.mark.skipif(not (ROOT / CIFAR10).exists(), reason="CIFAR-10 is not downloaded")
@@ -178,31 +214,66 @@ def params_for(weights):
     return PARAMS.model_copy(update={"encoder": PARAMS.encoder.model_copy(update={"weights": known})})
 
 
-def test_the_manifest_names_what_decides(room):
-    made_up_cifar10(CIFAR10, per_file=20)
+def test_the_manifest_names_what_decides(downloaded, monkeypatch):
+    downloaded(per_file=20)
     write_json(CANARIES / "features.json", {"numbers": [1.0]})
-    with pytest.raises(FileNotFoundError, match=r"weights.pt is missing: run `dvc repro encoder`"):
-        features.manifest_of(PARAMS, 64, cifar10.images())
-    made_up_weights(RESNET18 / WEIGHTS_FILE)
-    with pytest.raises(encoder.Unusable, match=r"which encoder.weights in params.yaml does not name"):
+    with pytest.raises(
+        encoder.Unusable, match=r"encoder.weights in params.yaml does not name: run `dvc repro encoder`"
+    ):
         features.manifest_of(PARAMS, 64, cifar10.images())
     params = params_for(RESNET18 / WEIGHTS_FILE)
     found = features.manifest_of(params, 64, cifar10.images())
     assert (found.weights, found.size, found.images, found.test_images) == ("made up", 64, 100, 20)
     assert found == features.manifest_of(params, 64, cifar10.images())
-    content = bytearray((CIFAR10 / "test_batch.bin").read_bytes())
-    content[-1] ^= 1
-    (CIFAR10 / "test_batch.bin").write_bytes(content)
-    other = features.manifest_of(params, 64, cifar10.images())
-    assert other.data != found.data
     write_json(CANARIES / "features.json", {"numbers": [2.0]})
-    assert features.manifest_of(params, 64, cifar10.images()).canary != other.canary
+    assert features.manifest_of(params, 64, cifar10.images()).canary != found.canary
+    data = cifar10.images()
+    monkeypatch.setitem(CIFAR10_FILES, "test_batch.bin", "0" * 64)
+    assert features.manifest_of(params, 64, data).data != found.data
+    (RESNET18 / WEIGHTS_FILE).unlink()
+    with pytest.raises(FileNotFoundError, match=r"resnet18 lacks weights.pt: run `dvc repro encoder`"):
+        features.manifest_of(PARAMS, 64, data)
 
 
-def test_extraction_goes_on_where_it_stopped(room, capsys):
-    made_up_cifar10(CIFAR10, per_file=10)
-    made_up_weights(RESNET18 / WEIGHTS_FILE)
-    data, one = cifar10.images(), manifest(test_images=10)
+def test_the_committed_manifests_name_the_pinned_images():
+    for path in MANIFESTS.glob("cifar10_*.json"):
+        assert read_manifest(path.stem).data == json_digest(CIFAR10_FILES)
+
+
+def test_a_worker_with_other_weights_refuses(downloaded):
+    """Also one that has worked with the right ones before."""
+    _, digest = downloaded()
+    images = noise(2).numpy()
+    before = features.work(images, manifest(weights_sha256=digest))
+    other = manifest(weights_sha256="0" * 64)
+    refused = r"the worker in .* on .* refuses: data/resnet18/weights.pt is damaged: run `dvc repro encoder`"
+    with pytest.raises(RunFailed, match=refused):
+        features.work(images, other)
+    with pytest.raises(RunFailed, match=refused):
+        features.extract(other.model_copy(update={"test_images": 10}), cifar10.images(), HERE)
+    assert np.array_equal(features.work(images, manifest(weights_sha256=digest)), before)
+    forget()
+    flip(RESNET18 / WEIGHTS_FILE)
+    with pytest.raises(RunFailed, match=refused):
+        features.work(images, manifest(weights_sha256=digest))
+    (RESNET18 / WEIGHTS_FILE).unlink()
+    with pytest.raises(RunFailed, match=r"refuses: data/resnet18 lacks weights.pt: run `dvc repro encoder`"):
+        features.work(images, manifest(weights_sha256=digest))
+
+
+def test_a_worker_that_returns_no_features_is_not_believed(downloaded, monkeypatch):
+    downloaded()
+    one = manifest(test_images=10)
+    good = np.zeros((20, 512), np.float32)
+    for bad in (None, good[:, :511], good.astype(np.float64), good + np.float32(np.nan)):
+        monkeypatch.setattr(features, "work", lambda pixels, one, bad=bad: bad)
+        with pytest.raises(RunFailed, match=r"features@40: a worker gave no features of the images of t\w+-00\d.npz"):
+            features.extract(one, cifar10.images(), HERE)
+
+
+def test_extraction_goes_on_where_it_stopped(downloaded, capsys):
+    _, digest = downloaded()
+    data, one = cifar10.images(), manifest(test_images=10, weights_sha256=digest)
     features.extract(one, data, HERE)
     whole = cifar10.features(one)
     assert (whole.x.shape, whole.x_test.shape) == ((50, 512), (10, 512))
@@ -216,11 +287,8 @@ def test_extraction_goes_on_where_it_stopped(room, capsys):
     folder = cifar10.folder(one)
     (folder / "train-000.npz").unlink()
     damaged = folder / "train-002.npz"
-    forget()
     damaged.write_bytes(damaged.read_bytes()[:-30])
-    with pytest.raises(
-        FileNotFoundError, match=r"40/train-000.npz is not what .* describes: run `dvc repro features@40`"
-    ):
+    with pytest.raises(FileNotFoundError, match=r"features/40 lacks train-000.npz: run `dvc repro features@40`"):
         cifar10.features(one)
     kept = (folder / "train-001.npz").stat().st_mtime_ns
     capsys.readouterr()
@@ -231,19 +299,99 @@ def test_extraction_goes_on_where_it_stopped(room, capsys):
     assert torch.equal(again.x, whole.x)
 
 
-def test_features_of_other_settings_are_never_mixed(room):
-    made_up_cifar10(CIFAR10, per_file=10)
-    made_up_weights(RESNET18 / WEIGHTS_FILE)
-    first = manifest(test_images=10)
-    other = manifest(test_images=10, mean=(0.0, 0.0, 0.0))
+def save(path, **content):
+    """A chunk's file with what a chunk of features would not hold."""
+    with np.load(path) as found:
+        np.savez(path, **{**found, **{name: change(found) for name, change in content.items()}})
+
+
+DAMAGE = {
+    "reversed": lambda path, other: save(path, x=lambda found: found["x"][::-1], y=lambda found: found["y"][::-1]),
+    "a number": lambda path, other: save(path, x=lambda found: found["x"] + np.float32(1e-7)),
+    "a label": lambda path, other: save(path, y=lambda found: (found["y"] + 1) % 10),
+    "wider": lambda path, other: save(path, x=lambda found: found["x"].astype(np.float64)),
+    "signed": lambda path, other: save(path, y=lambda found: found["y"].astype(np.int8)),
+    "no digest": lambda path, other: save(path, digest=lambda found: np.array("")),
+    "no member": lambda path, other: np.savez(path, x=np.zeros((20, 512), np.float32), y=np.zeros(20, np.uint8)),
+    "swapped": lambda path, other: path.write_bytes(other.read_bytes()),
+    "truncated": lambda path, other: path.write_bytes(path.read_bytes()[:-30]),
+    "short": lambda path, other: path.write_bytes(path.read_bytes()[:1000]),
+    "a bit": lambda path, other: flip(path, 1000),
+    "empty": lambda path, other: path.write_bytes(b""),
+    "an array": lambda path, other: path.write_bytes(b"\x93NUMPY" + bytes(200)),
+    "a pickle": lambda path, other: np.savez(path, x=np.array([{}]), y=np.array([{}]), digest=np.array([{}])),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_training_refuses_damaged_features_and_extraction_computes_them_again(downloaded, capsys, damage):
+    _, digest = downloaded()
+    data, one = cifar10.images(), manifest(test_images=10, weights_sha256=digest)
+    features.extract(one, data, HERE)
+    whole, stream = cifar10.features(one), PARAMS.benchmarks["split_cifar10"].stream
+    folder = cifar10.folder(one)
+    damage(folder / "train-001.npz", folder / "train-000.npz")
+    forget()
+    with pytest.raises(
+        Damaged,
+        match=r"40/train-001.npz is not what reports/data/cifar10_40.json describes: "
+        r"run `dvc repro features@40` after deleting it",
+    ):
+        streams.build_stream(one, stream, 2, 0)
+    capsys.readouterr()
+    features.extract(one, data, HERE)
+    assert "20 images to do" in capsys.readouterr().out
+    again = cifar10.features(one)
+    assert torch.equal(again.x, whole.x)
+    assert torch.equal(again.y, whole.y)
+
+
+def test_chunks_are_files_that_numpy_reads(downloaded):
+    _, digest = downloaded()
+    data, one = cifar10.images(), manifest(test_images=10, weights_sha256=digest)
+    features.extract(one, data, HERE)
+    with np.load(cifar10.folder(one) / "train-001.npz") as found:
+        assert (found["x"].shape, found["x"].dtype) == ((20, 512), np.float32)
+        assert (found["y"].shape, found["y"].dtype) == ((20,), np.uint8)
+        assert found["y"].tolist() == data.y[20:40].tolist()
+
+
+def test_the_digest_of_features_is_that_of_their_bytes(room):
+    """Whoever has other bytes has another digest; nobody reads all of them for it."""
+    one = manifest(images=300, test_images=60)
+    data = keep_features(one)
+    here = cifar10.digest_of_features(one)
+    shown = streams.build_stream(one, PARAMS.benchmarks["split_cifar10"].stream, 2, 0)
+    for chunk in cifar10.chunks(one):
+        chunk.save(*(rows.numpy() for rows in chunk.of(data)))
+    assert cifar10.digest_of_features(one) == here
+    assert streams.build_stream(one, PARAMS.benchmarks["split_cifar10"].stream, 2, 0) is shown, "kept"
+    chunk = cifar10.chunks(one)[3]
+    x, y = (rows.numpy() for rows in chunk.of(data))
+    chunk.save(x + np.float32(1), y)
+    assert cifar10.digest_of_features(one) != here
+    assert cifar10.features(one).x[60, 0] == data.x[60, 0] + 1, "nothing is remembered of files that have changed"
+    seen = streams.build_stream(one, PARAMS.benchmarks["split_cifar10"].stream, 2, 0)
+    assert sum(task.x.sum() for task in seen.tasks) > sum(task.x.sum() for task in shown.tasks)
+    chunk.path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"features/40 lacks train-003.npz: run `dvc repro features@40`"):
+        cifar10.digest_of_features(one)
+    chunk.path.write_bytes(b"nothing")
+    with pytest.raises(Damaged, match=r"train-003.npz is not what .* describes: run `dvc repro features@40`"):
+        cifar10.digest_of_features(one)
+
+
+def test_features_of_other_settings_are_never_mixed(downloaded):
+    _, digest = downloaded()
+    first = manifest(test_images=10, weights_sha256=digest)
+    other = first.model_copy(update={"mean": (0.0, 0.0, 0.0)})
     features.extract(first, cifar10.images(), HERE)
-    with pytest.raises(FileNotFoundError, match="features@40"):
+    with pytest.raises(Damaged, match="features@40"):
         cifar10.features(other)
     before = cifar10.features(first)
     features.extract(other, cifar10.images(), HERE)
-    forget()
     assert not torch.allclose(cifar10.features(other).x, before.x)
-    with pytest.raises(FileNotFoundError, match="features@40"):
+    with pytest.raises(Damaged, match="features@40"):
         cifar10.features(first)
 
 

@@ -36,6 +36,37 @@ def test_one_seed_has_no_interval_and_a_number_of_no_seed_is_its_own():
 
 
 @pytest.mark.parametrize(
+    ("values", "expected", "reason"),
+    [
+        ([INF, INF, INF], Interval(INF, INF, INF, 3), ""),
+        ([-INF, -INF], Interval(-INF, -INF, -INF, 2), ""),
+        ([1.0, INF, INF], None, "the statistic is infinite in 2 of 3 seeds"),
+        ([INF, -INF], None, "the statistic is infinite in 2 of 2 seeds"),
+        ([1.0, 2.0, math.nan], None, "the statistic is not defined in 1 of 3 seeds"),
+        ([INF, INF, math.nan], None, "the statistic is not defined in 1 of 3 seeds"),
+        ([INF], Interval(INF, math.nan, math.nan, 1), "one seed gives no interval"),
+        ([], None, "there are no seeds"),
+    ],
+)
+def test_every_seed_counts(values, expected, reason):
+    found = interval(pd.Series(values, index=map(str, range(len(values))), dtype=float))
+    assert (found.seeds, found.reason) == (len(values), reason)
+    assert str((found.mean, found.low, found.high)) == str(
+        (expected.mean, expected.low, expected.high) if expected else (math.nan,) * 3
+    )
+    if expected is None:
+        assert Range(0, INF).verdict(found) == Range(-INF, 0, strict=True).verdict(found) == UNDECIDED
+
+
+def test_the_range_decides_a_number_that_is_infinite_in_every_seed():
+    never = Interval(INF, INF, INF, 5)
+    for strict in (False, True):
+        assert Range(1, INF, strict).verdict(never) == HOLDS
+        assert Range(-INF, 1, strict).verdict(never) == FAILS
+        assert Range(-1, 1, strict).verdict(never) == FAILS
+
+
+@pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
         (1.0, 2.0, HOLDS),

@@ -11,9 +11,11 @@ import yaml
 from noracl import learn
 from pipeline.config import load
 from pipeline.data.download import MNIST_FILES
-from pipeline.data.manifests import Pixels, digest_of_files, read_manifest
+from pipeline.data.manifests import Pixels, read_manifest
 from pipeline.data.mnist import main, mnist
 from pipeline.data.streams import build_stream
+from pipeline.data.verified import Damaged
+from pipeline.files import json_digest
 
 PIXELS = Pixels(data="", limit=None, mean=0.1307, deviation=0.3081)
 
@@ -30,11 +32,21 @@ def test_files_are_what_they_should_be(mnist_folder):
     assert torch.equal(few.x, data.x[:600])
 
 
-def test_missing_files_are_named_with_the_command_that_makes_them(tmp_path):
-    for name in list(MNIST_FILES)[1:]:
-        (tmp_path / name).touch()
-    with pytest.raises(FileNotFoundError, match=f"lacks {next(iter(MNIST_FILES))}: run `dvc repro download@mnist`"):
+@pytest.mark.parametrize("name", MNIST_FILES)
+def test_missing_and_damaged_files_are_named_with_the_command_that_makes_them(tmp_path, mnist_folder, name):
+    """One bit in the last byte is enough, and so is a byte too few."""
+    for other in MNIST_FILES:
+        (tmp_path / other).symlink_to(mnist_folder / other)
+    (tmp_path / name).unlink()
+    with pytest.raises(FileNotFoundError, match=f"lacks {name}: run `dvc repro download@mnist`$"):
         mnist(None, tmp_path)
+    content = (mnist_folder / name).read_bytes()
+    for damaged in (content[:-1] + bytes([content[-1] ^ 1]), content[:-1], b""):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(Damaged, match=f"{name} is damaged: run `dvc repro download@mnist` after deleting it"):
+            mnist(None, tmp_path)
+    (tmp_path / name).write_bytes(content)
+    assert torch.equal(mnist(None, tmp_path).x, mnist(None, mnist_folder).x)
 
 
 def test_stage_pixels_writes_what_decides_the_inputs(tmp_path, monkeypatch):
@@ -44,7 +56,7 @@ def test_stage_pixels_writes_what_decides_the_inputs(tmp_path, monkeypatch):
         read_manifest("mnist")
     main([])
     stored = yaml.safe_load(Path("params.yaml").read_text())["data"]["mnist"]
-    assert read_manifest("mnist") == Pixels(data=digest_of_files(MNIST_FILES), **stored)
+    assert read_manifest("mnist") == Pixels(data=json_digest(MNIST_FILES), **stored)
 
 
 def test_streams_show_scaled_pixels(mnist_folder):

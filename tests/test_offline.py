@@ -3,12 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.test_executor import place  # noqa: F401
+from tests.test_layout import PACKAGES, imported
 
+NETWORKING = ("urllib.request", "http", "ftplib", "smtplib", "requests", "aiohttp", "socket.create_connection")
 UNSHARE = ["unshare", "--net"]
 TRY = """
 import socket, sys
@@ -24,6 +27,16 @@ for call in (lambda: socket.create_connection(("192.0.2.1", 9), 0.01), lambda: s
     except OSError as error:
         print("cut off" in str(error))
 """
+
+
+def test_one_module_speaks_to_the_network():
+    found = {
+        path
+        for path in PACKAGES
+        for name in imported(path)
+        if f"{name}.".startswith(tuple(f"{n}." for n in NETWORKING))
+    }
+    assert found == {Path("pipeline/data/web.py")}
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,18 @@ def test_every_claim_and_every_cell_is_on_it():
     assert marked == judged
 
 
+def test_a_number_that_there_is_not_is_given_with_its_reason(tmp_path, monkeypatch):
+    table = pd.read_csv(CLAIMS, dtype={"reason": str})
+    table.loc[0, ["value", "low", "high"]], table.loc[1, ["value", "low", "high"]] = math.nan, math.inf
+    table.loc[0, "reason"] = "the statistic is infinite in 2 of 5 seeds"
+    table.to_csv(tmp_path / "claims.csv", index=False)
+    monkeypatch.setattr(page, "CLAIMS", tmp_path / "claims.csv")
+    text = page.build(PARAMS)
+    assert '<td class="muted" colspan="2">the statistic is infinite in 2 of 5 seeds</td>' in text
+    assert "<small>[+∞, +∞], 5 seeds</small>" in text
+    assert not re.search(r"\b(?:nan|inf)\b", text[text.index('id="claims"') : text.index('id="tables"')])
+
+
 def test_links_within_it_lead_somewhere():
     anchors = re.findall(r'id="([^"]+)"', PAGE)
     assert len(anchors) == len(set(anchors))
@@ -89,21 +101,30 @@ def test_the_drawing_of_an_interval():
     assert "paper_value" not in drawn
     assert drawn["from"] == drawn["at_least"] < drawn["low"] < drawn["value"] < drawn["high"] < drawn["to"] == 100
     assert page.whisker({**part, "low": math.nan}) is None
+    assert page.whisker({**part, "low": math.inf, "high": math.inf, "value": math.inf}) is None
 
 
 @pytest.mark.parametrize(
     ("value", "unit", "expected"),
-    [(2.588, "points", "+2.59"), (-0.04, "points", "−0.04"), (77.66, "%", "77.7"), (-12.34, "%", "−12.3")],
+    [
+        (2.588, "points", "+2.59"),
+        (-0.04, "points", "−0.04"),
+        (77.66, "%", "77.7"),
+        (-12.34, "%", "−12.3"),
+        (math.inf, "%", "∞"),
+    ],
 )
 def test_numbers_for_people(value, unit, expected):
     assert page.signed(value, unit) == expected
 
 
 def test_markdown():
-    text = "# One\n\n`par-x` and `other-y` <script>\n\n| a |\n| --- |\n| b |\n"
+    text = "# One\n\n`par-x` and `other-y` <script>, (`par-x` ?,\n`par-x`\n✗)\n\n| a |\n| --- |\n| b |\n"
     html = rendering.markdown(text, {"par-x": "holds"})
     assert "<h2>One</h2>" in html
     assert '<a class="part" href="#par-x">par-x\N{NO-BREAK SPACE}✓</a> and <code>other-y</code> &lt;script&gt;' in html
+    link = '<a class="part" href="#par-x">par-x\N{NO-BREAK SPACE}✓</a>'
+    assert f"({link},\n{link})" in html, "the page's own mark, in place of the one that is written"
     assert '<div class="scroll" tabindex="0"><table>' in html
     assert '<th scope="col">a</th>' in html
 

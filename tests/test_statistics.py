@@ -141,6 +141,7 @@ CASES = [
     ("earlier_change", [silenced((0.01, -0.5, -0.1), (-0.02, -0.5, -0.1))], [1, -2]),
     ("later_change_gap", [silenced((0.1, -0.5, -0.1, -0.3), (0.0, -0.5, -0.1, -0.1))], [-30, -10]),
     ("far_change_gap", [silenced((0.1, -0.5, -0.4, -0.3, -0.1), (0.0, -0.5, -0.1, -0.1, -0.1))], [20, 0]),
+    ("peak_moved", [update("moved", (0, 3, 9), (1, 2))], [3, 2]),  # an epoch that only one seed has is left out
     ("own_share", [silenced((0, -0.4, 0), (0, -0.2, 0)), silenced((0.9, 0.9, 0.9), (0.9, 0.5, 0.9))], [50, 50]),
 ]
 
@@ -164,6 +165,11 @@ def test_where_nothing_grew_there_is_no_share_and_where_recall_never_breaks_no_b
     assert STATISTICS["bottom_share_gap"].function(widths((12, 10)), widths((10, 10))).isna().all()
     never = long("snr", ((0.95,), lambda x, w, i: NONE))
     assert (STATISTICS["retention_break_snr"].function(never) == float("inf")).all()
+
+
+def test_a_width_without_an_exponent_is_not_left_out_of_the_mean():
+    flat = long("old", (SMALL, lambda x, w, i: x if w == 2 or i else NONE), width=(2, 4))
+    assert STATISTICS["old_exponent"].function(flat).tolist() == pytest.approx([NONE, 1], nan_ok=True)
 
 
 def test_the_words_are_one_plain_sentence():

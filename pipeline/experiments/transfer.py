@@ -11,7 +11,8 @@ from pipeline.files import write_csv, write_json
 from pipeline.paths import RESULTS
 from pipeline.runs.executor import run_all
 from pipeline.runs.provenance import distinct
-from pipeline.runs.run import Record, Run
+from pipeline.runs.records import Record
+from pipeline.runs.run import Run
 
 #: experiment, seed, task and epoch of growth, x, quantity, value
 Row = tuple[str, int, int, int | str, int | str, str, float]

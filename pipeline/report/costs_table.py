@@ -14,9 +14,17 @@ from pipeline.paths import TABLES, TIMING
 CORES = (1, 2, 16)
 
 
+def timings(name: str, stage: str) -> pd.DataFrame:
+    """A file of seconds that a stage wrote."""
+    path = TIMING / f"{name}.csv"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: run `dvc repro {stage}`")
+    return pd.read_csv(path)
+
+
 def cost_markdown() -> str:
     """Seconds per component of NORACL, ours beside the paper's."""
-    rows = pd.read_csv(TIMING / "cost" / "cost.csv").astype(object).fillna("").values
+    rows = timings("cost/cost", "cost").astype(object).fillna("").values
     (made,) = json.loads((TIMING / "cost" / "provenance.json").read_text(encoding="utf-8"))
     heads = ("component", "", "seconds", "%", "paper: seconds (RTX 4090)", "%")
     where = f"{made['cpu']} ({made['instructions']}), torch {made['torch']}, Python {made['python']}"
@@ -29,7 +37,7 @@ def seconds_of(suite: Suite, counted: dict[str, int]) -> tuple[list[float], bool
 
     ``counted`` holds the lengths of the streams of runs that are counted: a short one is the start of a long one.
     """
-    timing = pd.read_csv(TIMING / f"{suite.name}.csv").set_index(["benchmark", "method", "layers", "seed"])
+    timing = timings(suite.name, suite.stage).set_index(["benchmark", "method", "layers", "seed"])
     spent = timing.get("cpu", timing["total"])
     seconds = []
     for run in suite.runs():

@@ -33,12 +33,12 @@ OTHER = {"cost": "cost tables", "theory": "theory tables", "hours": "tables"}
 def signed(value: float, unit: str) -> str:
     """Three figures with a real minus, and a plus where the number is a difference."""
     plus = "+" if value > 0 and unit in ("points", "neurons", "events per task") else ""
-    return plus + f"{value:.{1 if abs(value) >= 10 else 2}f}".replace("-", "−")
+    return plus + f"{value:.{1 if abs(value) >= 10 else 2}f}".replace("-", "−").replace("inf", "∞")
 
 
 def whisker(part: dict[str, Any]) -> dict[str, float] | None:
     """The places of a part's numbers in a drawing 100 wide: the claimed range, the interval, its mean, the paper's."""
-    if math.isnan(part["low"]):
+    if not math.isfinite(part["low"]):
         return None
     names = ("low", "high", "value", "at_least", "at_most", "paper_value")
     shown = {name: part[name] for name in names if math.isfinite(part[name])}
@@ -55,7 +55,8 @@ def claims() -> list[dict[str, Any]]:
     table[["range", "why"]] = table["threshold"].str.split(": ", n=1, expand=True)
     verdicts, found = overall(table), []
     for name, parts in table.groupby("claim", sort=False):
-        rows = [row | {"whisker": whisker(row)} for row in parts.to_dict("records")]
+        rows = parts.to_dict("records")
+        rows = [row | {"whisker": whisker(row), "known": not math.isnan(row["value"])} for row in rows]
         stages = dict.fromkeys(stage for row in rows for stage in row["command"].split()[2:-1])
         alike = {column: rows[0][column] if parts[column].nunique() == 1 else "" for column in ("statistic", "why")}
         missing = int(parts["reason"].str.startswith(MISSING).sum())

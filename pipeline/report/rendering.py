@@ -10,7 +10,10 @@ from pipeline.evidence.intervals import MARKS
 
 
 def markdown(text: str, parts: dict[str, str]) -> Markup:
-    """Markdown as HTML: headings one level down, tables that scroll, names of parts of claims as links to them."""
+    """Markdown as HTML: headings one level down, tables that scroll, names of parts of claims as links to them.
+
+    A link has the mark of the part's verdict, in place of the mark that the text has there.
+    """
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     html = re.sub(r"(</?h)(\d)>", lambda tag: f"{tag[1]}{int(tag[2]) + 1}>", html)
     html = html.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
@@ -22,7 +25,7 @@ def markdown(text: str, parts: dict[str, str]) -> Markup:
         verdict = parts[code[1]]
         return f'<a class="part" href="#{code[1]}">{code[1]}\N{NO-BREAK SPACE}{MARKS[verdict]}</a>'
 
-    return Markup(re.sub(r"<code>([\w-]+)</code>", link, html))
+    return Markup(re.sub(rf"<code>([\w-]+)</code>(\s[{''.join(MARKS.values())}])?", link, html))
 
 
 def body_of(path: Path) -> str:

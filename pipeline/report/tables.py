@@ -26,10 +26,8 @@ COLUMNS = [
     *("paper_params", "paper_params_sd", "paper_acc", "paper_acc_sd", "verdict", "params_verdict", "selected_on"),
 ]
 #: Further columns of the CSV, and of them those that the Markdown shows, with their headings.
-EXTRA = {"ablations": ["infeasible"], "stress": ["plastic_mean", "plastic_sd", "overtakes_75x32"]}
-EXTRA_HEADS = {
-    "stress": {"plastic_mean": "effective plastic parameters", "overtakes_75x32": "stays ahead of 75×32 from task"}
-}
+EXTRA = {"ablations": ["infeasible"], "stress": ["plastic_mean", "plastic_sd"]}
+EXTRA_HEADS = {"stress": {"plastic_mean": "effective plastic parameters"}}
 
 
 def kind(table: str) -> str:
@@ -67,15 +65,6 @@ def compare(runs: pd.DataFrame, paper: pd.DataFrame, selected: pd.DataFrame, lim
         numbers = table[columns].assign(tolerance=tolerance)
         table[name] = [verdict(*cell) for cell in numbers.itertuples(index=False)]
     return table.reset_index().astype(dict.fromkeys([*whole, "paper_params", "paper_params_sd"], "Int64"))
-
-
-def overtakes(runs: pd.DataFrame, method: str, rival: str) -> int | None:
-    """The task from which on the method's mean accuracy over seeds stays above the rival's; None if it does not."""
-    if not {method, rival} <= set(runs["method"]):
-        return None
-    means = runs.pivot_table("accuracy", "task", "method")
-    last = max(means.index[means[method] <= means[rival]], default=0)
-    return int(last) + 1 if last < means.index.max() else None
 
 
 def number(value: float, sd: float, thousands: bool) -> str:
@@ -148,11 +137,7 @@ def results_of(name: str, stress: Stress) -> pd.DataFrame:
 def build_table(name: str, params: Params) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A table and the results behind it."""
     runs, selected = results_of(name, params.stress), pd.read_csv(PAPER / "selected_on.csv")
-    table = compare(runs, results.paper(name), selected[selected["table"] == name], params.tolerances)
-    if kind(name) == "stress":
-        ahead = overtakes(runs, "NORACL", "75×32")
-        table["overtakes_75x32"] = pd.array([ahead if row == "NORACL" else None for row in table["row"]], "Int64")
-    return table, runs
+    return compare(runs, results.paper(name), selected[selected["table"] == name], params.tolerances), runs
 
 
 def plots(runs: pd.DataFrame, stress: bool) -> dict[Path, str]:

@@ -25,8 +25,10 @@ EXPERIMENTS = {
     "gate": "share of tasks in which Eq. 5 opens at percentile x",
 }
 LEGEND = (
-    "Means with 95 % intervals over seeds; – was not reached in the tasks that were computed. “expected” is calculated "
-    "for independent features. reports/claims.md says what the paper claims of these numbers, and whether it holds."
+    "Means with 95 % intervals over seeds; a number without an interval belongs to no seed, or is that of all seeds "
+    "together where some of them did not reach it; – was not reached in the tasks that were computed. “expected” is "
+    "calculated for independent features. reports/claims.md says what the paper claims of these numbers, and whether "
+    "it holds."
 )
 COLUMNS = ["experiment", "method", "x", "quantity"]
 

@@ -6,7 +6,7 @@ The numbers are in reports/canaries, one file per suite; training depends on its
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from inspect import getsource
@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from noracl import EWCSettings, GrowthSettings, OptimisationSettings, Settings, Task, learn
+from noracl import EWCSettings, GrowthSettings, OptimisationSettings, Outcome, Settings, Task, learn
 from noracl.analysis import transfer
 from noracl.method.initialisers import INITIALISERS
 from noracl.method.network import layers
 from noracl.method.seeds import generator
 from noracl.method.triggers import TRIGGERS
-from pipeline.data.streams import make_stream
+from pipeline.data.manifests import Pixels
+from pipeline.data.streams import make_stream, scaling
 from pipeline.files import json_digest
 from pipeline.paths import CANARIES
 from pipeline.sections import PermutedStream, RotatedStream, SplitStream, StreamSection
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 RELATIVE = 1e-5  # two CPUs give canaries that differ by less than this share of a number,
 ABSOLUTE = 1e-6  # or by less than this,
 SHARES = 0.03  # and shares (accuracies, locked weights) that differ by less than two of 80 samples
+PIXELS = Pixels(data="toy", limit=None, mean=120 / 255, deviation=60 / 255)
 STREAMS: dict[str, StreamSection] = {
     "permuted": PermutedStream(kind="permuted", tasks=3),
     "rotated": RotatedStream(kind="rotated", angles=(0, 30, 60), interpolation="bilinear"),
@@ -95,8 +97,8 @@ def toy_data(kind: str) -> Task:
 @lru_cache(maxsize=512)
 def compute(route: Route) -> Numbers:
     """What the numerics give on a route; of a rule that does not grow here, its text as well, which numbers miss."""
-    scaling = {"scale": 1 / 60, "shift": -2.0} if route.data == "pixels" else {}
-    stream = make_stream(toy_data(route.data), STREAMS[route.stream], 4, seed=0, **scaling)
+    scaled = scaling(PIXELS) if route.data == "pixels" else {}
+    stream = make_stream(toy_data(route.data), STREAMS[route.stream], 4, seed=0, **scaled)
     seen: list[float] = []
     torch.set_num_threads(1)
     if route.observed:
@@ -104,30 +106,37 @@ def compute(route: Route) -> Numbers:
         seen = [sum(moves) for one in observation.updates for moves in (one.moved, one.stepped)]
     else:
         outcome = learn(stream, route.settings)
-    history, network = outcome.history, outcome.network
-    matrices = layers(network.theta.double(), network.sizes)
-    weights = [float(number) for matrix in matrices for number in (matrix.sum(), matrix.norm())]
-    signals = [value or 0.0 for one in history.signals for layer in one.layers for value in vars(layer).values()]
-    found: Numbers = {
-        "widths": [list(widths) for widths in history.widths],
-        "growth": [[event.task, event.epoch, event.layer, event.neurons] for event in history.growth],
-        "numbers": [*weights, *history.plastic, *signals, *seen],
-        "shares": [share for row in (*history.accuracy, *history.locked) for share in row],
-    }
+    found = numbers_of(outcome, seen)
     growth = route.settings.growth
-    if growth.trigger != "none" and not history.growth:
+    if growth.trigger != "none" and not outcome.history.growth:
         found["source"] = getsource(type(TRIGGERS[growth.trigger])) + getsource(INITIALISERS[growth.init].columns)
     return found
 
 
-def agree(found: Any, expected: Any, share: bool = False) -> bool:
+def numbers_of(outcome: Outcome, more: Sequence[float] = ()) -> Numbers:
+    """What a run came to, in a few numbers that any change of the numerics moves."""
+    history, network = outcome.history, outcome.network
+    matrices = layers(network.theta.double(), network.sizes)
+    weights = [float(number) for matrix in matrices for number in (matrix.sum(), matrix.norm())]
+    signals = [value or 0.0 for one in history.signals for layer in one.layers for value in vars(layer).values()]
+    return {
+        "widths": [list(widths) for widths in history.widths],
+        "growth": [[event.task, event.epoch, event.layer, event.neurons] for event in history.growth],
+        "numbers": [*weights, *history.plastic, *signals, *more],
+        "shares": [share for row in (*history.accuracy, *history.locked) for share in row],
+    }
+
+
+def agree(found: Any, expected: Any, relative: float = RELATIVE, share: bool = False) -> bool:
     """Whether two sets of canaries are the same but for what two CPUs may differ in."""
     if isinstance(found, dict) and isinstance(expected, dict):
-        return found.keys() == expected.keys() and all(agree(found[k], expected[k], k == "shares") for k in found)
+        same = found.keys() == expected.keys()
+        return same and all(agree(found[k], expected[k], relative, k == "shares") for k in found)
     if isinstance(found, list) and isinstance(expected, list):
-        return len(found) == len(expected) and all(agree(a, b, share) for a, b in zip(found, expected, strict=True))
+        same = len(found) == len(expected)
+        return same and all(agree(a, b, relative, share) for a, b in zip(found, expected, strict=True))
     if isinstance(found, float) and isinstance(expected, float):
-        slack = SHARES if share else max(RELATIVE * abs(expected), ABSOLUTE)
+        slack = SHARES if share else max(relative * abs(expected), ABSOLUTE)
         return math.isclose(found, expected, rel_tol=0, abs_tol=slack)
     return type(found) is type(expected) and found == expected
 

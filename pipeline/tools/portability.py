@@ -10,8 +10,9 @@ import os
 import pandas as pd
 
 from pipeline import markdown
-from pipeline.check import Rows, committed_and_fresh, far_apart, golden_runs
+from pipeline.check import Rows, committed_and_fresh, far_apart
 from pipeline.config import Params, load
+from pipeline.experiments.golden import golden_runs
 from pipeline.files import write_text
 from pipeline.paths import PORTABILITY
 

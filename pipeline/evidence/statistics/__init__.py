@@ -1,8 +1,9 @@
 """What is computed for a claim: small pure functions of results, each giving one number per seed.
 
 A function takes one frame per cell of reports/claims.yaml: a method's runs in a table, one row per seed and task,
-accuracies in percent. Of several rivals, the one that is hardest on the claim counts, by its mean over seeds; a rival
-with a run that could not go on has no mean and is left out.
+accuracies in percent. Infinity is a number; NaN says that in this seed there is none. Of several rivals, the one that
+is hardest on the claim counts, by its mean over seeds; a rival with a run that could not go on has no mean and is left
+out.
 """
 
 from collections.abc import Callable

@@ -58,7 +58,7 @@ def accuracy_fall(ours: Cell, *rivals: Cell) -> PerSeed:
 
 @statistic("%")
 def bottom_share_gap(*both: Cell) -> PerSeed:
-    """Share of new neurons that joined layer 1, minus that of the other benchmark (seeds in which both grew)."""
+    """Share of new neurons that joined layer 1, minus that of the other benchmark; none where one did not grow."""
     ours, other = (grown(cell, 1) / (grown(cell, 1) + grown(cell, 2)) for cell in both)
     return (ours - other) * 100
 

@@ -17,14 +17,14 @@ def power(cell: Cell, quantity: str) -> PerSeed:
         return float(np.polyfit(good["x"], good["value"], 1)[0]) if good["x"].nunique() > 1 else np.nan
 
     rows = cell[cell["quantity"] == quantity]
-    return rows.groupby(["seed", "width"])[["x", "value"]].apply(fit).groupby("seed").mean()
+    return rows.groupby(["seed", "width"])[["x", "value"]].apply(fit).groupby("seed").mean(skipna=False)
 
 
 def mean(cell: Cell, quantity: str, at: str = "") -> PerSeed:
     """The mean value by seed, at the smallest or largest x where ``at`` is "min" or "max"."""
     rows = cell[cell["quantity"] == quantity]
     rows = rows[rows["x"] == rows["x"].agg(at)] if at else rows
-    return rows.groupby("seed")["value"].mean()
+    return rows.groupby("seed")["value"].mean(skipna=False)
 
 
 @statistic("%")

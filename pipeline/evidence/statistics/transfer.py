@@ -13,15 +13,15 @@ CHANCE = 0.1  # ten classes
 
 
 def peak(updates: Cell, quantity: str) -> PerSeed:
-    """A quantity in the epoch in which its mean is highest."""
-    rows = updates[updates["quantity"] == quantity]
-    return highest([at.groupby("seed")["value"].mean() for _, at in rows.groupby("x")])
+    """A quantity in the epoch in which its mean is highest, of the epochs that every seed has."""
+    by_epoch = updates[updates["quantity"] == quantity].pivot_table("value", "seed", "x")
+    return highest([by_epoch[epoch] for epoch in by_epoch])
 
 
 def change(silenced: Cell, nearest: float, farthest: float) -> PerSeed:
     """Mean change in points, on tasks at these distances from the one in which the neurons grew."""
     rows = silenced[(silenced["x"] - silenced["task"]).between(nearest, farthest)]
-    return rows.groupby("seed")["value"].mean() * 100
+    return rows.groupby("seed")["value"].mean(skipna=False) * 100
 
 
 @statistic("points")
@@ -35,8 +35,8 @@ def own_change_gap(silenced: Cell) -> PerSeed:
 def own_share(silenced: Cell, final: Cell) -> PerSeed:
     """Share of the accuracy above chance on the task in which the neurons grew that is lost without them."""
     own = silenced[silenced["x"] == silenced["task"]].set_index(["seed", "x"])["value"]
-    whole = final.set_index(["seed", "x"])["value"] - CHANCE
-    return (-own / whole).dropna().groupby("seed").mean() * 100
+    whole = final.set_index(["seed", "x"])["value"].reindex(own.index) - CHANCE
+    return (-own / whole).groupby("seed").mean(skipna=False) * 100
 
 
 # fmt: off

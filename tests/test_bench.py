@@ -1,0 +1,122 @@
+"""`make bench` in short, and how it decides whether a limit is kept."""
+
+import itertools
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.stats import binom
+
+from pipeline.tools import bench
+from pipeline.tools.rounds import Found, Line, at_least, at_most, compare, in_turns, of_median, timed
+from tests.test_requirements import pins
+
+LOOKS = (8, 16, 32)
+
+
+@pytest.mark.parametrize("looks", [1, 3])
+def test_the_interval_is_the_narrowest_with_enough_coverage(looks):
+    for rounds in range(1, 60):
+        found = of_median([float(i) for i in range(rounds)], looks)
+        outside = [k for k in range(1, (rounds + 1) // 2 + 1) if 2 * binom.cdf(k - 1, rounds, 0.5) <= 0.05 / looks]
+        expected = (outside[-1] - 1, rounds - outside[-1]) if outside else (-math.inf, math.inf)
+        assert (found.low, found.high) == expected
+        assert (found.median, found.rounds) == ((rounds - 1) / 2, rounds)
+
+
+def decided(ratios, limit, looks=LOOKS):
+    rounds = ((ratio, 1.0) for ratio in ratios)
+    return compare("made up", limit, rounds, looks, "{:.2f} against {:.2f} s".format)
+
+
+STEADY, NOISY = [1.04, 1.05] * 16, [1.0, 1.2, 1.04, 1.07] * 8
+
+
+@pytest.mark.parametrize(
+    ("ratios", "limit", "mark", "rounds"),
+    [
+        (STEADY, at_most(1.056), "ok", 8),
+        (STEADY, at_most(1.05), "ok", 8),
+        (STEADY, at_most(1.03), "MISS", 32),
+        (STEADY, at_least(1.03), "ok", 8),
+        (STEADY, at_least(1.056), "MISS", 32),
+        (NOISY, at_most(1.056), "?", 32),
+        (NOISY, at_least(1.056), "?", 32),
+        ([9.0] * 2 + STEADY, at_most(1.056), "ok", 16),
+        ([9.0] * 8 + STEADY, at_most(1.056), "ok", 32),
+        ([9.0] * 9 + STEADY, at_most(1.056), "?", 32),
+    ],
+)
+def test_a_limit_is_missed_only_if_all_of_the_interval_misses_it(ratios, limit, mark, rounds):
+    line = decided(ratios, limit)
+    assert (line.mark, line.found.rounds) == (mark, rounds)
+    assert str(line).startswith(f"{mark:4} made up: {line.found.median:.3f} [{line.found.low:.3f}, ")
+    assert ("more rounds needed" in str(line)) == (mark == "?")
+
+
+def test_sides_are_measured_in_turns_and_change_places():
+    calls = []
+    rounds = in_turns(lambda: calls.append("a") or 2.0, lambda: calls.append("b") or 1.0)
+    assert list(itertools.islice(rounds, 4)) == [(2.0, 1.0)] * 4
+    assert "".join(calls) == "ab" + "ab" + "ba" + "ab" + "ba"
+
+
+def test_seconds_are_the_processors(monkeypatch):
+    monkeypatch.setattr("pipeline.tools.rounds.process_time", iter([1.0, 3.5]).__next__)
+    assert timed(lambda: None)() == 2.5
+
+
+KEPT = Line("kept", at_most(2.0), Found(1.0, 1.0, 1.0, 8), "")
+OPEN = Line("open", at_most(2.0), Found(2.0, 1.0, 3.0, 8), "")
+ABSENT = Line("absent", at_most(2.0), None, "not installed")
+MISSED = Line("missed", at_most(2.0), Found(3.0, 3.0, 3.0, 8), "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "code"), [([KEPT, OPEN, ABSENT], 0), ([KEPT, MISSED, KEPT], 1), ([OPEN], 0), ([MISSED], 1)]
+)
+def test_only_a_miss_is_a_failure(lines, code, monkeypatch, capsys):
+    monkeypatch.setattr(bench, "lines", lambda scale: iter(lines))
+    with pytest.raises(SystemExit) as stopped:
+        bench.main([])
+    assert int(stopped.value.code) == code
+    assert capsys.readouterr().out.splitlines()[1:] == [str(line) for line in lines]
+
+
+def test_a_library_is_compared_if_it_is_there(mnist_folder, monkeypatch):
+    made_up = lambda setting: timed(setting.autograd)  # noqa: E731
+    monkeypatch.setattr(bench, "PEERS", [("json", "json", made_up, 1e-9), ("none", "no_such_package", made_up, 1.0)])
+    there, absent = bench.peer_lines(bench.SHORT)
+    assert (there.mark, there.found.rounds) == ("ok", 6)
+    assert str(absent) == "–    epoch, 32×32, none against ours: ≥ 1; not installed: `make bench` installs it"
+
+
+def test_the_short_form_measures_every_line(mnist_folder):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-m", "pipeline", "bench", "--short"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert "Traceback" not in done.stderr, done.stderr
+    head, *lines = done.stdout.splitlines()
+    assert "one process, one thread" in head
+    number = r"\d+\.\d{3}"
+    measured = re.compile(rf"(ok  |MISS|\?   ) .+: {number} \[{number}, {number}\] [≤≥] [\d.]+; (\d) rounds?, .+")
+    missing = re.compile(r"–    .+: ≥ 10; not installed: `make bench` installs it")
+    found = [measured.fullmatch(line) or missing.fullmatch(line) for line in lines]
+    assert all(found), done.stdout
+    assert len(found) == 7
+    assert done.returncode == any(line.startswith("MISS") for line in lines), done.stdout
+    for words in ("step, 32×32, ours", "64×64, autograd", "Avalanche", "growth checks", "peak memory"):
+        assert sum(words in line for line in lines) == 1
+
+
+def test_what_is_compared_is_pinned_by_hash_and_installed_beside_the_rest():
+    here, there = pins("requirements.txt"), pins("requirements-bench.txt")
+    assert not set(here) & set(there), "torch and the rest are those of the main environment"
+    version = there["avalanche-lib"][2]
+    assert [name.split()[:2] for name, *_ in bench.PEERS] == [["Avalanche", f"{version},"]]
+    (install,) = [line for line in Path("Makefile").read_text().splitlines() if "-r requirements-bench.txt" in line]
+    assert "$(PIP) --no-deps --target $(VENV)/bench " in install
