@@ -78,6 +78,7 @@ class Tally:
     survived: int = 0
     repeated: int = 0
     lost: int = 0
+    wrong: int = 0
 
 
 @dataclass
@@ -193,9 +194,9 @@ class Chaos:
         self.open[fault] += tries
 
     def demand(self, fault: str, kept: bool, output: str) -> None:
-        """Count a promise that was not kept, and show how."""
+        """Count what went wrong, and show how."""
         if not kept:
-            self.tally(fault).lost += 1
+            self.tally(fault).wrong += 1
             print(f"{fault}:\n{output}")
 
     def settle(self) -> None:
@@ -494,15 +495,16 @@ class Chaos:
                 self.settle()
         if self.open:
             self.settle()
-        return all(t.survived == t.tries and not t.repeated and not t.lost for t in self.tallies.values())
+        return all(t.survived == t.tries and not (t.repeated or t.lost or t.wrong) for t in self.tallies.values())
 
     def kills(self) -> int:
         return sum(tally.tries for fault, tally in self.tallies.items() if "killed" in fault)
 
     def table(self) -> str:
-        lines = ["| fault | tries | survived | runs repeated | data lost |", "| --- | --- | --- | --- | --- |"]
+        heads = ("fault", "tries", "survived", "runs repeated", "runs lost", "wrong")
+        lines = [f"| {' | '.join(heads)} |", f"| {' | '.join(['---'] * len(heads))} |"]
         for fault, t in self.tallies.items():
-            lines.append(f"| {fault} | {t.tries} | {t.survived} | {t.repeated} | {t.lost} |")
+            lines.append(f"| {fault} | {t.tries} | {t.survived} | {t.repeated} | {t.lost} | {t.wrong} |")
         sums = (sum(values) for values in zip(*(vars(t).values() for t in self.tallies.values()), strict=True))
         return "\n".join([*lines, f"| all | {' | '.join(map(str, sums))} |"])
 

@@ -198,7 +198,7 @@ def elsewhere(folder):
     [
         ("pipeline/data/streams.py", "255 * manifest.deviation", "256 * manifest.deviation", "prs"),
         ("pipeline/data/mnist.py", "[:keep]]", "[:keep].flip(0)]", "prs"),
-        ("noracl/method/signals.py", "math.sqrt(samples)", "math.sqrt(samples + 1)", "prs"),
+        ("noracl/method/fisher.py", "total.div_(terms)", "total.div_(terms + 1)", "prs"),
         ("params.yaml", "strength: 2000.0", "strength: 2040.0", "r"),
     ],
 )
