@@ -158,7 +158,7 @@ def drop(path, *words):
         ),
         (
             lambda path: path.write_text(path.read_text() + path.read_text().splitlines()[-1].replace(",0,", ",7,", 1)),
-            "runs.csv holds 1 runs that params.yaml does not ask for, first split_mnist large 2 7",
+            "runs.csv holds 1 runs that params.yaml does not ask for, first split_mnist small 2 7",
         ),
         (lambda path: drop(path, ",small,2,0,2,"), "runs.csv holds 1 runs that cannot be"),
         (lambda path: set_cell(path, 1, "task", lambda value: "2"), "runs.csv holds 1 runs that cannot be"),

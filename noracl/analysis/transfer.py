@@ -15,18 +15,16 @@ and how far its steps moved them, each on its own. Steps go to and fro, so the s
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from noracl.method.callbacks import Callbacks
-from noracl.method.checks import require, shown
 from noracl.method.history import GrowthEvent
 from noracl.method.learner import Learner, Outcome
 from noracl.method.network import Network
-from noracl.method.regularisers.online_ewc import OnlineEWC
 from noracl.method.settings import Settings
 from noracl.method.streams import Stream
 
@@ -92,49 +90,44 @@ def silence(network: Network, neurons: Sequence[Sequence[int]]) -> Network:
     return quiet
 
 
-class StepCounter(OnlineEWC):
-    """Online EWC that also sums, weight by weight, the squares of the steps while ``last`` is set."""
-
-    last: Tensor | None = None
-    squares: Tensor
-
-    def penalise(self, theta: Tensor, gradient: Tensor) -> None:
-        """Eq. 2; and the step before this one is done, so count it."""
-        super().penalise(theta, gradient)
-        self.count(theta)
-
-    def count(self, theta: Tensor) -> None:
-        """Add what happened since the last count."""
-        if self.last is not None:
-            self.squares.addcmul_(step := theta - self.last, step)
-            self.last.copy_(theta)
-
-
 class Observer(Learner):
     """A learner that records updates; it learns exactly what ``Learner`` learns."""
 
+    last: Tensor | None = None  # θ after the last step, while steps are counted
+    squares: Tensor  # the squares of the steps so far, weight by weight
+
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
-        chosen = self.settings.regulariser
-        require(chosen == "online_ewc", f"regulariser must be online_ewc to be observed, got {shown(chosen)}")
-        self.regulariser = self.steps = StepCounter(self.settings.ewc)
         self.updates: list[Update] = []
+        theirs = self.callbacks.step
+
+        def count(learner: Observer, step: int) -> None:
+            learner.count()
+            if theirs is not None:
+                theirs(learner, step)
+
+        self.callbacks = replace(self.callbacks, step=count)
+
+    def count(self) -> None:
+        """Add what happened since the last count."""
+        if self.last is not None:
+            self.squares.addcmul_(step := self.network.theta - self.last, step)
+            self.last.copy_(self.network.theta)
 
     def _grow_by_calendar(self, epoch: int) -> None:  # called before each epoch of a later task
         super()._grow_by_calendar(epoch)
         self.before = self.network.theta.clone()
-        self.steps.last, self.steps.squares = self.before.clone(), torch.zeros_like(self.before)
+        self.last, self.squares = self.before.clone(), torch.zeros_like(self.before)
 
     def _grow_by_signals(self, epoch: int) -> None:  # called after it
         theta, growth = self.network.theta, self.history.growth
-        self.steps.count(theta)
-        self.steps.last = None
+        self.last = None
         number = {moment: i for i, moment in enumerate(moments(growth))}
         hidden = [torch.tensor([number[moment] for moment in layer]) for layer in births(growth, self.settings.hidden)]
         inputs, *_, classes = self.network.sizes
         sides = [torch.zeros(inputs).long(), *hidden, torch.zeros(classes).long()]
         born = torch.cat([torch.maximum(to[:, None], of).flatten() for of, to in itertools.pairwise(sides)])
-        squares = ((theta - self.before).square(), self.steps.squares)
+        squares = ((theta - self.before).square(), self.squares)
         moved, stepped = (torch.bincount(born, one.double().cpu(), len(number)).tolist() for one in squares)
         self.updates.append(Update(self.number, epoch, moved, stepped, torch.bincount(born).tolist()))
         super()._grow_by_signals(epoch)
