@@ -122,6 +122,7 @@ class Chaos:
         for copied in (folder / "mirror", folder / "repo/data/mnist"):
             shutil.copytree(ROOT / "data/mnist", copied)
         clone.run("python", "-m", "pipeline", "pixels")
+        clone.run("python", "-m", "pipeline", "features", "32")
         chaos = cls(clone, random.Random(seed), suites)
         chaos.finish()
         chaos.expected, chaos.runs = chaos.results(), len(chaos.finished())
@@ -389,8 +390,7 @@ class Chaos:
             self.clone.folder / "data/features/32",
             self.clone.folder / f"reports/results/{HEADS}/runs.csv",
         )
-        if not folder.exists():
-            self.clone.run(*extract)
+        if not self.heads:
             self.clone.run(*train)
             self.heads = results.read_bytes()
         with self.trying(fault):

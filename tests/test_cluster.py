@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -137,8 +138,13 @@ def test_a_scheduler_that_does_not_answer_is_named(place, monkeypatch):  # noqa:
         run_all(tiny_runs(), Compute(workers=1, scheduler="tcp://127.0.0.1:9"), "far")
 
 
-def test_nobody_waits_long_for_a_scheduler_that_does_not_answer():
+def test_nobody_waits_long_for_a_server_that_is_silent(place, monkeypatch):  # noqa: F811
     assert crews.PATIENCE <= 5
+    monkeypatch.setattr(crews, "PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(RunFailed, match=f"compute.scheduler in params.yaml: {address} does not answer"):
+            run_all(tiny_runs(), Compute(workers=1, scheduler=address), "far")
 
 
 def test_a_scheduler_that_is_not_committed_is_told_of_before_it_is_used(place, monkeypatch, capsys):  # noqa: F811

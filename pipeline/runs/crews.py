@@ -168,9 +168,20 @@ def _client(address: str) -> Any:
     announce("compute.scheduler", address, "it gets every run, and what answers there can run code on this machine")
     try:
         from distributed import Client
-
-        return Client(address, timeout=PATIENCE)
     except ImportError:
         raise RunFailed(f"{SCHEDULER} needs `pip install distributed`, as requirements.txt pins it") from None
+    found: Future[Any] = Future()
+
+    def connect() -> None:
+        try:
+            found.set_result(Client(address, timeout=PATIENCE))
+        except Exception as error:
+            found.set_exception(error)
+
+    threading.Thread(target=connect, daemon=True).start()  # Dask's own timeout does not end a silent connection
+    try:
+        return found.result(2 * PATIENCE)
+    except TimeoutError:
+        raise RunFailed(f"{SCHEDULER}: {address} does not answer: it is no Dask scheduler, or it hangs") from None
     except (OSError, ValueError) as error:
         raise RunFailed(f"{SCHEDULER}: {address} does not answer: {error}") from None
