@@ -122,8 +122,11 @@ class Chaos:
         for copied in (folder / "mirror", folder / "repo/data/mnist"):
             shutil.copytree(ROOT / "data/mnist", copied)
         clone.run("python", "-m", "pipeline", "pixels")
-        clone.run("python", "-m", "pipeline", "features", "32")
+        for stage in (("features", "32"), ("train", HEADS)):
+            clone.run("python", "-m", "pipeline", *stage)
         chaos = cls(clone, random.Random(seed), suites)
+        chaos.heads = (clone.folder / f"reports/results/{HEADS}/runs.csv").read_bytes()
+        chaos.forget()
         chaos.finish()
         chaos.expected, chaos.runs = chaos.results(), len(chaos.finished())
         chaos.forget()
@@ -386,13 +389,8 @@ class Chaos:
         """A file of features reversed, cut, swapped for another or gone: nothing is trained on it, and it is mended."""
         fault, kind = "features damaged", self.draws.choice(("reversed", "cut", "swapped", "gone"))
         train, extract = (("python", "-m", "pipeline", *words) for words in (("train", HEADS), ("features", "32")))
-        folder, results = (
-            self.clone.folder / "data/features/32",
-            self.clone.folder / f"reports/results/{HEADS}/runs.csv",
-        )
-        if not self.heads:
-            self.clone.run(*train)
-            self.heads = results.read_bytes()
+        folder = self.clone.folder / "data/features/32"
+        results = self.clone.folder / f"reports/results/{HEADS}/runs.csv"
         with self.trying(fault):
             path, other = folder / "train-000.npz", folder / "test-000.npz"
             content = path.read_bytes()
