@@ -297,7 +297,8 @@ class Chaos:
             process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=60)
             _, left = psutil.wait_procs(children, timeout=30)
-            told = "finished runs are kept; start again to go on" in output or "runs, 100%" in output  # too late
+            finished = "runs, 100%" in output or " 0 to compute" in output  # before the signal came
+            told = finished or "finished runs are kept; start again to go on" in output
             self.demand(fault, told and not left and "Traceback" not in output, f"{left} live on\n{output}")
             for child in left:
                 child.kill()
