@@ -30,6 +30,7 @@ STAGES = {
     "verdicts": ("report.verdict_counts", "nothing: prints how many numbers and claims hold"),
     "bench": ("tools.bench", "nothing: prints the speed of training as ratios (`make bench`)"),
     "portability": ("tools.portability", "reports/portability.csv: golden runs with other instructions"),
+    "reference": ("tools.reference", "docs/library/reference.md: the library's docstrings on one page"),
 }
 HELP = "usage: python -m pipeline STAGE [-h] …\n\nThe stages, and what each makes:\n" + "\n".join(
     f"  {name:12} {words}" for name, (_, words) in STAGES.items()

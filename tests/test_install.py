@@ -96,5 +96,7 @@ def test_it_needs_numpy_and_torch_alone(place):
 
 
 def test_the_quick_start_runs_there(place):
+    (code,) = re.findall(r"```python\n(.*?)```", Path("docs/library/quick-start.md").read_text(), flags=re.DOTALL)
+    assert "task 3: widths (" in run(place, code)
     (code,) = re.findall(r"```python\n(.*?)```", Path("README.md").read_text(), flags=re.DOTALL)
     assert "(32, 32)" in run(place, ARRAYS + code)

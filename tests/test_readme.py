@@ -17,7 +17,7 @@ from tests.helpers import toy_task
 from tests.test_experiments import IN_THE_CLONE
 
 README = Path("README.md").read_text()
-DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").glob("*.md"))]
+DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
 WORDS = "\n".join(path.read_text() for path in DOCUMENTS)
 
 
@@ -29,8 +29,10 @@ def test_the_example_runs(capsys):
     (code,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert len(code.strip().splitlines()) <= 10
     tasks = [toy_task(seed, classes=10, rows=400) for seed in range(2)]
-    exec(code, {"my_arrays": [(t.x.numpy(), t.y.numpy(), t.x_test.numpy(), t.y_test.numpy()) for t in tasks]})
-    assert "(32, 32)" in capsys.readouterr().out
+    space = {"my_arrays": [(t.x.numpy(), t.y.numpy(), t.x_test.numpy(), t.y_test.numpy()) for t in tasks]}
+    exec(code, space)
+    assert capsys.readouterr().out.startswith("(32, 32) ")
+    assert space["outcome"].history == space["learner"].history
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=str)
