@@ -16,7 +16,7 @@ from noracl.method.initialisers.null_space import NullSpaceExhausted
 from noracl.method.learner import Learner, Outcome, learn
 from noracl.method.network import Network
 from noracl.method.optimisation import NonFiniteLoss, OptimisationSettings
-from noracl.method.regularisers import EWCSettings, Regulariser
+from noracl.method.regularisers import EWCSettings, Quadratic, Regulariser
 from noracl.method.regularisers.online_ewc import OnlineEWC
 from noracl.method.settings import Settings
 from noracl.method.streams import Stream, Task, permuted, rotated, split
@@ -25,6 +25,6 @@ from noracl.method.triggers import GrowthSettings, LayerSignal, Trigger
 __version__ = "0.2.0"
 __all__ = ["Callbacks", "Learner", "Network", "NonFiniteLoss", "NullSpaceExhausted", "Outcome", "TaskWarning", "learn"]
 __all__ += ["EWCSettings", "FisherSettings", "GrowthSettings", "OptimisationSettings", "Settings"]
-__all__ += ["OnlineEWC", "Regulariser", "Trigger", "joint", "naive", "separate"]
+__all__ += ["OnlineEWC", "Quadratic", "Regulariser", "Trigger", "joint", "naive", "separate"]
 __all__ += ["Stream", "Task", "permuted", "rotated", "split"]
 __all__ += ["EpochSignals", "GrowthEvent", "History", "LayerSignal"]

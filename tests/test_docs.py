@@ -89,6 +89,12 @@ def test_the_reference_leaves_nothing_out():
     assert named == {name for name, _ in things()} >= set(noracl.__all__)
 
 
+def test_every_field_says_what_it_means():
+    rows = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", reference.REFERENCE.read_text(), flags=re.MULTILINE)
+    assert len(rows) > 50
+    assert [name for name, meaning in rows if not meaning or meaning.startswith("`")] == []
+
+
 @dataclasses.dataclass
 class Silent:
     size: int = 1
@@ -205,6 +211,7 @@ def phrases():
     open_ = run["percentile"] > run["tau"]
     assert not open_[run["layer"] == 2].any()
     limit = f"{growth.gamma * one['reference']:.3f}"
+    steps, first, later = -(-60_000 // by.batch_size), by.rate_first * by.epochs_first, by.rate_later * by.epochs_later
     return {
         "growth.md": [
             f"γ is `gamma`, {growth.gamma}; ε in φ is `epsilon`, {growth.epsilon}",
@@ -236,7 +243,8 @@ def phrases():
             "MNIST: 60 000 images",
             *(f"{number}. **" for number in range(1, 6)),
             "16 or 32 for a few hundred samples",
-            "between 5 and 50 in every task",
+            "at least 5 in task 1 and between 5 and 50 in later tasks",
+            f"The defaults give {first * steps:.0f} and {later * steps:.0f} on MNIST",
             "Below 1 the learner warns",
             "powers of ten from 100 on",
         ],

@@ -27,24 +27,24 @@ COMPONENTS = ("sgd", "evaluation", "consolidation", "effective_dimension", "fish
 class Algorithm:
     """Algorithm 1; ``Learner`` sets up the state and is what people use."""
 
-    settings: Settings
+    settings: Settings  #: what it was made with
     callbacks: Callbacks
-    classes: int | None
+    classes: int | None  #: size of the head
     scale: float
     shift: float
     device: torch.device | None
     draws: dict[str, torch.Generator]
     network: Network  #: there as soon as the number of inputs is known
     untrained: Network
-    regulariser: Regulariser
+    regulariser: Regulariser  #: what protects the weights
     trigger: Trigger
     fisher_average: Tensor | None  #: F̃, which τ needs whatever the regulariser
-    tau: Tensor | None
+    tau: Tensor | None  #: τ of each hidden layer
     reference: list[float]  #: φ⁰
     losses: list[float]
     cooldown: int
-    history: History
-    seconds: dict[str, float]
+    history: History  #: accuracies, widths and growth events so far
+    seconds: dict[str, float]  #: seconds per component so far (appendix A.7)
     tests: list[Task]  #: of each task that was learnt, what it is tested on
     test_inputs: dict[int, Tensor]
 

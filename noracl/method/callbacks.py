@@ -12,10 +12,10 @@ from noracl.method.history import GrowthEvent
 class Callbacks:
     """Each is called with the learner, right after what it is named after; numbers count from 1, steps in an epoch."""
 
-    step: Callable[[Any, int], None] | None = None
+    step: Callable[[Any, int], None] | None = None  #: after each step, with its number in the epoch
     epoch: Callable[[Any, int], None] | None = None  #: before the growth rule looks
-    task: Callable[[Any, int], None] | None = None
-    growth: Callable[[Any, GrowthEvent], None] | None = None
+    task: Callable[[Any, int], None] | None = None  #: after each task, with its number
+    growth: Callable[[Any, GrowthEvent], None] | None = None  #: after each growth event
 
     def __post_init__(self) -> None:
         for one in fields(self):

@@ -22,7 +22,7 @@ class FisherSettings:
 
     estimator: str = "per_sample"  #: squares each sample's gradient; "batch": each batch's, as much published code does
     labels: str = "true"  #: "sampled" from the network's own distribution, or its "exact" expectation over all labels
-    batches: int = 5
+    batches: int = 5  #: how many mini-batches, from the first on
 
     def __post_init__(self) -> None:
         choice("estimator", self.estimator, ESTIMATORS)

@@ -11,23 +11,23 @@ from noracl.method.triggers import LayerSignal
 class EpochSignals:
     """What the growth rule saw at the end of an epoch: one ``LayerSignal`` per hidden layer."""
 
-    task: int
-    epoch: int
-    layers: tuple[LayerSignal, ...]
+    task: int  #: from 1
+    epoch: int  #: from 1
+    layers: tuple[LayerSignal, ...]  #: of hidden layers, from the inputs on
 
 
 @dataclass(frozen=True)
 class GrowthEvent:
     """New neurons in a hidden layer; task and layer count from 1, signals are None if the rule does not read them."""
 
-    task: int
+    task: int  #: from 1
     epoch: int  #: the last epoch that was trained before the event; 0 is the start of the task
-    layer: int
-    neurons: int
-    phi: float | None = None
-    reference: float | None = None
-    percentile: float | None = None
-    tau: float | None = None
+    layer: int  #: from 1, the one next to the inputs
+    neurons: int  #: how many it got
+    phi: float | None = None  #: φ
+    reference: float | None = None  #: φ⁰, the φ at the end of the last task
+    percentile: float | None = None  #: Percentile(F, p)
+    tau: float | None = None  #: τ
 
 
 @dataclass
@@ -38,14 +38,14 @@ class History:
     """
 
     accuracy: list[list[float]] = field(default_factory=list)  #: R[t][j], j ≤ t: on task j after task t
-    widths: list[tuple[int, ...]] = field(default_factory=list)
-    parameters: list[int] = field(default_factory=list)
+    widths: list[tuple[int, ...]] = field(default_factory=list)  #: neurons per hidden layer
+    parameters: list[int] = field(default_factory=list)  #: number of weights
     locked: list[tuple[float, ...]] = field(default_factory=list)  #: locked fraction per hidden layer
     plastic: list[float] = field(default_factory=list)  #: effective plastic parameters
     zero_shot: list[float] = field(default_factory=list)  #: on each task right before it was learnt
     untrained: list[float] = field(default_factory=list)  #: on each task with the first weights of all
-    growth: list[GrowthEvent] = field(default_factory=list)
-    signals: list[EpochSignals] = field(default_factory=list)
+    growth: list[GrowthEvent] = field(default_factory=list)  #: every growth event
+    signals: list[EpochSignals] = field(default_factory=list)  #: what the growth rule saw each time it looked
 
     def average_accuracy(self, task: int = -1) -> float:
         """Mean accuracy over the tasks seen so far, after the task with this index (default: the last)."""

@@ -20,12 +20,12 @@ class NonFiniteLoss(ArithmeticError):
 class OptimisationSettings:
     """Learning rate and epochs of task 1 and of later tasks; clipping by the global norm, penalty included."""
 
-    batch_size: int = 256
-    rate_first: float = 0.1
-    rate_later: float = 0.005
-    epochs_first: int = 10
-    epochs_later: int = 30
-    clip: float | None = 5.0
+    batch_size: int = 256  #: samples per mini-batch
+    rate_first: float = 0.1  #: learning rate of task 1
+    rate_later: float = 0.005  #: learning rate of later tasks
+    epochs_first: int = 10  #: epochs of task 1
+    epochs_later: int = 30  #: epochs of later tasks
+    clip: float | None = 5.0  #: largest norm of the gradient; None: any
 
     def __post_init__(self) -> None:
         settle(self, whole, ("batch_size", "epochs_first", "epochs_later"), 1)

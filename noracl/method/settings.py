@@ -17,13 +17,13 @@ PARTS = {"optimisation": OptimisationSettings, "fisher": FisherSettings, "ewc": 
 class Settings:
     """Everything that decides a run; ``regulariser`` is a registered name, or a class or function that makes one."""
 
-    hidden: tuple[int, ...] = (32, 32)
-    init: str = "glorot"
-    regulariser: Any = "online_ewc"
-    optimisation: OptimisationSettings = field(default_factory=OptimisationSettings)
-    fisher: FisherSettings = field(default_factory=FisherSettings)
-    ewc: EWCSettings = field(default_factory=EWCSettings)
-    growth: GrowthSettings = field(default_factory=GrowthSettings)
+    hidden: tuple[int, ...] = (32, 32)  #: neurons of each hidden layer at the start
+    init: str = "glorot"  #: how the first weights are drawn: "glorot", "he", "lecun" or "torch"
+    regulariser: Any = "online_ewc"  #: what protects learnt weights: see docs/regularisers.md
+    optimisation: OptimisationSettings = field(default_factory=OptimisationSettings)  #: rates, epochs, mini-batches
+    fisher: FisherSettings = field(default_factory=FisherSettings)  #: how Fisher information is estimated
+    ewc: EWCSettings = field(default_factory=EWCSettings)  #: the regulariser's strength and memory
+    growth: GrowthSettings = field(default_factory=GrowthSettings)  #: when, where and how to grow
 
     def __post_init__(self) -> None:
         settle(self, wholes, ("hidden",), 1)

@@ -18,11 +18,11 @@ LARGEST = torch.finfo(torch.float32).max
 class Task:
     """Inputs and labels 0 … classes − 1, as tensors, arrays, frames or lists; the network sees x[:, columns] if set."""
 
-    x: Tensor
-    y: Tensor
-    x_test: Tensor = None  # type: ignore[assignment]  # none: no samples to test on
-    y_test: Tensor = None  # type: ignore[assignment]
-    columns: Tensor | None = None
+    x: Tensor  #: training inputs, samples × inputs
+    y: Tensor  #: training labels, one per sample
+    x_test: Tensor = None  # type: ignore[assignment]  #: test inputs; None: the task is not tested
+    y_test: Tensor = None  # type: ignore[assignment]  #: test labels
+    columns: Tensor | None = None  #: a permutation of the inputs
 
     def __post_init__(self) -> None:
         tested = (self.x_test is None, self.y_test is None)
@@ -82,10 +82,10 @@ def check_task(
 class Stream:
     """Tasks in the order of arrival, the size of the head, and the scaling x·scale + shift of the inputs."""
 
-    tasks: Sequence[Task]
-    classes: int
-    scale: float = 1.0
-    shift: float = 0.0
+    tasks: Sequence[Task]  #: in the order of arrival
+    classes: int  #: size of the head, which all tasks share
+    scale: float = 1.0  #: the network sees x·scale + shift
+    shift: float = 0.0  #: see scale
 
     def __post_init__(self) -> None:
         settle(self, whole, ("classes",), 2)

@@ -21,9 +21,9 @@ STARTS = ("first", "zero")
 class EWCSettings:
     """``strength`` is λ, ``decay`` is α; the moving average F̃ starts at its ``first`` value or at ``zero``."""
 
-    strength: float = 500.0
-    decay: float = 0.9
-    start: str = "first"
+    strength: float = 500.0  #: λ, how strongly weights are protected
+    decay: float = 0.9  #: α, the weight of earlier tasks in the moving average
+    start: str = "first"  #: F̃ starts at its "first" value or at "zero"
 
     def __post_init__(self) -> None:
         settle(self, number, ("strength",), 0)

@@ -17,20 +17,20 @@ class GrowthSettings:
 
     trigger: Any = "joint"  #: a registered name, a ``Trigger``, or a function (signals, widths) → new neurons per layer
     init: Any = "qr"  #: a registered name, or a function (weight, neurons, scale, generator) → incoming weights
-    gamma: float = 0.9
-    epsilon: float = 0.05
-    percentile: float = 25.0
-    cooldown: int = 3
-    scale: float = 0.2
+    gamma: float = 0.9  #: γ: φ must be above γ × its reference (Eq. 4)
+    epsilon: float = 0.05  #: ε: singular values above it count in φ (Eq. 3)
+    percentile: float = 25.0  #: p: this percentile of a layer's F must be above τ (Eq. 5)
+    cooldown: int = 3  #: epochs without growth after growth
+    scale: float = 0.2  #: s_init: length of the incoming weights of a new neuron
     tau_start: str = "first"  #: τ starts at its "first" value or at "zero", like the averages of online EWC
     fsat_neurons: int | None = None  #: None: as many as Eq. 4 says
-    random_scale: float = 1.0
-    fixed_neurons: int = 6
-    schedule: tuple[int, ...] = (0, 5, 15, 25)
-    scheduled_neurons: int = 2
-    loss_window: int = 3
-    loss_improvement: float = 0.01
-    loss_neurons: int = 2
+    random_scale: float = 1.0  #: deviation of the weights of init "random"
+    fixed_neurons: int = 6  #: trigger "fixed": new neurons per layer and task
+    schedule: tuple[int, ...] = (0, 5, 15, 25)  #: trigger "scheduled": the epochs before which layers grow
+    scheduled_neurons: int = 2  #: trigger "scheduled": new neurons per layer each time
+    loss_window: int = 3  #: trigger "loss": epochs over which the loss must improve
+    loss_improvement: float = 0.01  #: trigger "loss": the share by which it must improve
+    loss_neurons: int = 2  #: trigger "loss": new neurons per layer each time
 
     def __post_init__(self) -> None:
         TRIGGERS.find(self.trigger)
@@ -60,10 +60,10 @@ class GrowthSettings:
 class LayerSignal:
     """What the rule saw in one layer: φ against γ·reference, percentile against τ."""
 
-    phi: float
-    reference: float
-    percentile: float | None
-    tau: float | None
+    phi: float  #: φ, the effective dimension
+    reference: float  #: φ⁰, the φ at the end of the last task
+    percentile: float | None  #: Percentile(F, p); None if the rule does not ask it
+    tau: float | None  #: τ; None if the rule does not ask it
 
 
 class Trigger:
