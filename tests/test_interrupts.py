@@ -60,8 +60,13 @@ def catches(process, number):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize(("workers", "seconds"), [(1, 0), (1, 0.7), (2, 1.5), (2, 3), (2, 5), (2, 7)])
+@pytest.mark.parametrize(
+    ("number", "workers", "seconds"),
+    [
+        *((signal.SIGINT, 1, 0), (signal.SIGTERM, 1, 0.7), (signal.SIGINT, 2, 1.5), (signal.SIGTERM, 2, 2.5)),
+        *((signal.SIGINT, 2, 3.5), (signal.SIGINT, 2, 5), (signal.SIGTERM, 2, 5)),
+    ],
+)
 def test_an_interruption_at_any_moment_is_one_line(begun, workers, seconds, number):
     process = begun(workers)
     time.sleep(seconds)

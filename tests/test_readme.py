@@ -1,6 +1,7 @@
 """What README.md and the documents beside it say that can be checked."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -107,7 +108,9 @@ def steps(target, folder):
     (folder / ".venv/bench").mkdir(parents=True, exist_ok=True)
     for name in (f".ready-{checksum.stdout.decode().split()[0]}", "bench/.ready"):
         (folder / ".venv" / name).touch()
-    done = subprocess.run(["make", "-n", target], cwd=folder, capture_output=True, text=True, check=True)
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    command = ["make", "-n", "--no-print-directory", target]
+    done = subprocess.run(command, cwd=folder, env=alone, capture_output=True, text=True, check=True)
     return {re.sub(r"^(\w+=\S+ )+", "", line) for line in done.stdout.splitlines()}
 
 
