@@ -1,7 +1,7 @@
 """params.yaml, read and checked as a whole before anything runs."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields, replace
 from functools import cached_property
@@ -14,12 +14,13 @@ from noracl import EWCSettings, FisherSettings, GrowthSettings, OptimisationSett
 from pipeline import sections
 from pipeline.paths import PARAMS
 from pipeline.plain_yaml import ParamsError, Reader, read
+from pipeline.readings import changed, problems
 from pipeline.sections import Benchmark, FileName, RowName, Section, Shapes
 
 PERMUTED = "permuted_mnist"  # the benchmark of the stress tests, the sensitivity study, the costs and the transfer
 ON_FEATURES = "split_cifar10"  # the benchmark whose image size was chosen
 #: What ``noracl`` holds; the other settings of growth belong into ``heuristics``.
-RULE = ("trigger", "init", "gamma", "epsilon", "percentile", "cooldown", "scale", "tau_start")
+RULE = ("trigger", "init", "gamma", "epsilon", "percentile", "cooldown", "scale", "tau_start", "ed_layers", "boost")
 #: More than this is a slip of the pen, or fills the memory.
 MOST_SETTINGS = {("optimisation", f"epochs_{when}"): 10**4 for when in ("first", "later")}
 MOST_SETTINGS |= {("growth", f"{rule}_neurons"): 4096 for rule in ("fsat", "fixed", "scheduled", "loss")}
@@ -57,6 +58,8 @@ class Params(Section):
     stress: sections.Stress
     ablations: sections.Ablations
     sensitivity: sections.Sensitivity
+    reading_seeds: sections.Unique[sections.Seed]
+    readings: dict[FileName, sections.Reading]
     theory: sections.Theory
     tolerances: sections.Tolerances
     compute: sections.Compute
@@ -98,11 +101,11 @@ class Params(Section):
             settings = SETTINGS.validate_json(json.dumps(data))
         except ValidationError as error:
             found = [_explain(problem, data, self._where(name)) for problem in error.errors(include_url=False)]
-            raise ParamsError("params.yaml cannot be used:\n" + "\n".join(found[:30])) from None
+            raise _unusable(found) from None
         for (part, field), most in MOST_SETTINGS.items():
             if (value := getattr(getattr(settings, part), field) or 0) > most:
                 place = self._where(name)([part, field])
-                raise ParamsError(f"params.yaml cannot be used:\n  {place} must be at most {most}, got {value}")
+                raise _unusable([f"  {place} must be at most {most}, got {value}"])
         return settings
 
     def _where(self, name: str) -> Callable[[list[str]], str]:
@@ -122,6 +125,10 @@ class Params(Section):
 
         return where
 
+    def under(self, reading: str) -> "Params":
+        """These params with the changes of a reading."""
+        return _built(changed(self.model_dump(mode="json"), self.readings[reading].changes))
+
     def settings(self, benchmark: str, hidden: tuple[int, ...], **growth: Any) -> Settings:
         """The library's settings for a run; ``growth`` overrides parts of the growth rule."""
         base = self.base[benchmark]
@@ -134,15 +141,31 @@ def parse(text: str) -> Params:
     if not isinstance(data, dict):
         raise ParamsError("params.yaml must hold keys and values, as in the committed version")
     _read_unquoted_true(data)
+    params = _built(data)
+    if wrong := problems(data, {name: one.changes for name, one in params.readings.items()}):
+        raise _unusable(wrong)
+    for name in params.readings:
+        try:
+            params.under(name)
+        except ParamsError as error:
+            raise _unusable([f"  readings.{name} changes it so that it cannot be used:", str(error)]) from None
+    return params
+
+
+def _built(data: dict[str, Any]) -> Params:
+    """Params from plain data, all checked but the readings."""
     try:
         params = Params.model_validate_json(json.dumps(data))
     except ValidationError as error:
-        problems = [_explain(problem, data, ".".join) for problem in error.errors(include_url=False)]
-        raise ParamsError("params.yaml cannot be used:\n" + "\n".join(problems[:30])) from None
+        raise _unusable(_explain(one, data, ".".join) for one in error.errors(include_url=False)) from None
     _nothing_is_missing(params)
     assert params.base
     _ablations_fit(params)
     return params
+
+
+def _unusable(found: Iterable[str]) -> ParamsError:
+    return ParamsError("\n".join(["params.yaml cannot be used:", *list(found)[:30]]))
 
 
 def _ablations_fit(params: Params) -> None:
@@ -154,7 +177,7 @@ def _ablations_fit(params: Params) -> None:
             except ValueError as error:
                 name, _, rest = str(error).removeprefix("growth.").partition(" ")
                 place = f"{params._where(benchmark)(['growth', name])} {rest}, for {trigger!r} on {benchmark}"
-                raise ParamsError(f"params.yaml cannot be used:\n  {place}") from None
+                raise _unusable([f"  {place}"]) from None
 
 
 def _read_unquoted_true(data: dict[str, Any]) -> None:
@@ -176,15 +199,15 @@ def _nothing_is_missing(params: Params) -> None:
     for part, kind in PARTS.items():
         if isinstance(section := params.training.get(part), dict):
             expected[f"training.{part}"] = (section, {f.name for f in fields(kind)})
-    problems = []
+    wrong = []
     for place, (section, names) in expected.items():
-        problems += [f"  {place}.{name}: this key is missing" for name in sorted(names - set(section))]
-        problems += [f"  {place}.{name}: unknown key" for name in sorted(set(section) - names)]
+        wrong += [f"  {place}.{name}: this key is missing" for name in sorted(names - set(section))]
+        wrong += [f"  {place}.{name}: unknown key" for name in sorted(set(section) - names)]
     for benchmark, own in params.benchmarks.items():
         named = sorted({"hidden", "growth"} & set(own.training))
-        problems += [f"  benchmarks.{benchmark}.training.{name}: unknown key" for name in named]
-    if problems:
-        raise ParamsError("params.yaml cannot be used:\n" + "\n".join(problems[:30]))
+        wrong += [f"  benchmarks.{benchmark}.training.{name}: unknown key" for name in named]
+    if wrong:
+        raise _unusable(wrong)
 
 
 def _explain(problem: Any, data: Any, where: Callable[[list[str]], str]) -> str:

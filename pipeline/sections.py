@@ -15,7 +15,7 @@ STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=Fals
 Many = TypeVar("Many", bound=Sequence[Any])
 One = TypeVar("One")
 #: Tables of their own kind: no benchmark may add columns to them.
-RESERVED = ("stress", "ablations", "sensitivity", "cifar10_sizes", "theory", "transfer")
+RESERVED = ("stress", "ablations", "sensitivity", "readings", "cifar10_sizes", "theory", "transfer")
 
 
 def distinct(values: Many) -> Many:
@@ -184,6 +184,11 @@ def two_decimals(values: list[float]) -> list[float]:
     if finer := [value for value in distinct(values) if round(value, 2) != value]:
         raise ValueError(f"rows are named by two decimals, got {finer[0]}")
     return values
+
+
+class Reading(Section):
+    why: Annotated[str, Field(min_length=20, max_length=400)]
+    changes: Annotated[dict[str, Any], Field(min_length=1)]
 
 
 class Sensitivity(Section):

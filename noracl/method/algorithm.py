@@ -84,7 +84,8 @@ class Algorithm:
             if later:
                 self._grow_by_calendar(epoch - 1)
             if sgd is None or sgd.network is not self.network:
-                sgd = SGD(self.network, self.regulariser, rate, by.clip)
+                sgd = SGD(self.network, self.regulariser, rate, by.clip, by.clip_by)
+            sgd.rate = rate * (self.settings.growth.boost if self.cooldown > 0 else 1.0)
             order = torch.randperm(len(task.x), generator=self.draws["order"]).to(task.x.device)
             self._train(sgd, order, epoch)
             if later:

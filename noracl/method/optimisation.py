@@ -1,4 +1,4 @@
-"""Plain SGD with clipping by the global norm (section 3, appendix A.1.3): the hot loop."""
+"""Plain SGD with clipped gradients (section 3, appendix A.1.3): the hot loop."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from noracl.method.checks import number, settle, whole
+from noracl.method.checks import choice, number, settle, whole
 from noracl.method.network import Backprop, Batch, Network, layers
 from noracl.method.regularisers import Regulariser
+
+CLIPPING = ("norm", "value")
 
 
 class NonFiniteLoss(ArithmeticError):
@@ -18,7 +20,7 @@ class NonFiniteLoss(ArithmeticError):
 
 @dataclass(frozen=True)
 class OptimisationSettings:
-    """Learning rate and epochs of task 1 and of later tasks; clipping by the global norm, penalty included."""
+    """Learning rate and epochs of task 1 and of later tasks; what is clipped is the gradient, penalty included."""
 
     batch_size: int = 256  #: samples per mini-batch
     rate_first: float = 0.1  #: learning rate of task 1
@@ -26,11 +28,13 @@ class OptimisationSettings:
     epochs_first: int = 10  #: epochs of task 1
     epochs_later: int = 30  #: epochs of later tasks
     clip: float | None = 5.0  #: largest norm of the gradient; None: any
+    clip_by: str = "norm"  #: "value": each entry of the gradient is cut at ±clip instead
 
     def __post_init__(self) -> None:
         settle(self, whole, ("batch_size", "epochs_first", "epochs_later"), 1)
         rates = ("rate_first", "rate_later")
         settle(self, number, rates if self.clip is None else (*rates, "clip"), 0, open_low=True)
+        choice("clip_by", self.clip_by, CLIPPING)
 
 
 class Batches:
@@ -68,8 +72,11 @@ class Batches:
 class SGD:
     """Updates a network in place; one that has grown needs a new one."""
 
-    def __init__(self, network: Network, regulariser: Regulariser, rate: float, clip: float | None) -> None:
-        self.network, self.regulariser, self.rate, self.clip = network, regulariser, rate, clip
+    def __init__(
+        self, network: Network, regulariser: Regulariser, rate: float, clip: float | None, clip_by: str = "norm"
+    ) -> None:
+        self.network, self.regulariser, self.rate = network, regulariser, rate
+        self.clip, self.by_norm = math.inf if clip is None else clip, clip_by == "norm"
         self.gradient = torch.empty_like(network.theta)
         self.matrices = layers(self.gradient, network.sizes)
         self.passes: dict[int, Backprop] = {}
@@ -91,6 +98,8 @@ class SGD:
         self.passes[rows].gradient(x, targets, self.matrices)
         self.regulariser.penalise(theta, gradient)
         norm = math.sqrt(gradient.dot(gradient).item())
-        shrink = 1.0 if self.clip is None or norm <= self.clip else self.clip / norm
+        shrink = self.clip / norm if self.by_norm and norm > self.clip else 1.0
+        if not self.by_norm:
+            gradient.clamp_(-self.clip, self.clip)
         theta.add_(gradient, alpha=-self.rate * shrink)
         return math.isfinite(norm)

@@ -97,6 +97,15 @@ class Builder:
         variants += [(f"trigger {name}", {"trigger": name}) for name in self.params.ablations.trigger]
         return self._variants(suite, benchmark, variants)
 
+    def reading(self, suite: str) -> list[Run]:
+        """The deepest networks of Table 1 and the ablations, on every benchmark that has ablations."""
+        found = []
+        for benchmark in self.params.ablations.benchmarks:
+            static = self.static(suite, benchmark)
+            found += [run for run in static if run.layers == max(one.layers for one in static)]
+            found += self.ablations(suite, benchmark)
+        return found
+
     def sensitivity(self, suite: str) -> list[Run]:
         """One threshold at a time (section A.8)."""
         chosen = self.params.sensitivity
@@ -125,4 +134,7 @@ def suites(params: Params, manifest_of: Callable[[str], Manifest] = read_manifes
     for name in params.ablations.benchmarks:
         add(f"ablations/{name}", f"ablations@{name}", make.ablations, name)
     add(f"sensitivity/{PERMUTED}", "sensitivity", make.sensitivity)
+    for name in params.readings:
+        read = params.under(name).model_copy(update={"seeds": params.reading_seeds})
+        add(f"readings/{name}", f"reading@{name}", Builder(read, manifest_of).reading)
     return {suite.name: suite for suite in found}

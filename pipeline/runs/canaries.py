@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from inspect import getsource
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,6 +41,16 @@ STREAMS: dict[str, StreamSection] = {
     "split": SplitStream(kind="split", pairs=((0, 1), (2, 3), (1, 2))),
 }
 
+STEPS = OptimisationSettings(32, rate_first=0.1, rate_later=0.02, epochs_first=3, epochs_later=5)
+RULE = ("trigger", "init", "tau_start", "ed_layers", "boost")
+#: Settings that a route names where they are unusual: the field, its usual value, and the words for any other.
+SWITCHES = (
+    ("optimisation.clip_by", "norm", "clipped by value"),
+    ("ewc.half", True, "penalty without ½"),
+    ("growth.ed_layers", "own", "ED in any layer"),
+    ("growth.boost", 1.0, "rate boosted in cooldowns"),
+)
+
 Numbers = dict[str, Any]
 
 
@@ -62,21 +73,22 @@ class Route(NamedTuple):
         parts = [f"{self.data} {self.stream}", made.init, made.regulariser, f"{fisher.estimator} {fisher.labels}"]
         parts += [made.ewc.start, growth.trigger if growth.trigger == "none" else f"{growth.trigger} {growth.init}"]
         parts += [f"τ {growth.tau_start}"] if "tau_start" in growth.decisive else []
+        parts += [words for field, usual, words in SWITCHES if attrgetter(field)(made) != usual]
         parts += ["observed"] if self.observed else []
         return ", ".join(parts)
 
 
 def route_of(run: "Run") -> Route:
     """The route of a run; what it does not use is the same for all."""
-    own = run.settings
-    rule: dict[str, Any] = {k: v for k, v in own.growth.decisive.items() if k in ("trigger", "init", "tau_start")}
+    own, by = run.settings, run.settings.optimisation.clip_by
+    rule: dict[str, Any] = {k: v for k, v in own.growth.decisive.items() if k in RULE}
     toy = Settings(
         hidden=(12, 3),
         init=own.init,
         regulariser=own.regulariser,
-        optimisation=OptimisationSettings(32, rate_first=0.1, rate_later=0.02, epochs_first=3, epochs_later=5),
+        optimisation=replace(STEPS, clip_by=by, clip=STEPS.clip if by == "norm" else 0.02),
         fisher=replace(own.fisher, batches=3),
-        ewc=EWCSettings(strength=50.0, decay=0.8, start=own.ewc.start),
+        ewc=EWCSettings(strength=50.0, decay=0.8, start=own.ewc.start, half=own.ewc.half),
         growth=GrowthSettings(percentile=100, cooldown=1, schedule=(0, 2), loss_window=1, loss_improvement=1, **rule),
     )
     return Route(run.data.kind, run.stream.kind, toy, run.observed)

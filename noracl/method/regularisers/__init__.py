@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from noracl.method.checks import choice, number, settle
+from noracl.method.checks import choice, number, require, settle, shown
 from noracl.method.network import Batch, Network
 from noracl.method.registry import Registry, load_folder
 
@@ -19,16 +19,18 @@ STARTS = ("first", "zero")
 
 @dataclass(frozen=True)
 class EWCSettings:
-    """``strength`` is λ, ``decay`` is α; the moving average F̃ starts at its ``first`` value or at ``zero``."""
+    """Strength and memory of a regulariser."""
 
     strength: float = 500.0  #: λ, how strongly weights are protected
     decay: float = 0.9  #: α, the weight of earlier tasks in the moving average
     start: str = "first"  #: F̃ starts at its "first" value or at "zero"
+    half: bool = True  #: whether the penalty of online EWC has the factor ½ of Eq. 2
 
     def __post_init__(self) -> None:
         settle(self, number, ("strength",), 0)
         settle(self, number, ("decay",), 0, 1)
         choice("start", self.start, STARTS)
+        require(isinstance(self.half, bool), f"half must be True or False, got {shown(self.half)}")
 
     def average(self, previous: Tensor | None, value: Tensor, start: str | None = None) -> Tensor:
         """One step of the exponential moving average α·previous + (1 − α)·value (Eq. 1, and τ in section 3.1)."""

@@ -12,8 +12,14 @@ from noracl.method.regularisers import Quadratic, register
 class OnlineEWC(Quadratic):
     """Penalty λ/2 Σ F̃ᵢ(θᵢ − θᵢ*)² (Eq. 2), anchored at the end of the previous task.
 
-    Reads every setting: ``strength`` is λ, ``decay`` is α, and ``start`` says how F̃ starts.
+    Reads every setting: ``strength`` is λ, ``decay`` is α, ``start`` says how F̃ starts, and without ``half`` the
+    penalty is λ Σ F̃ᵢ(θᵢ − θᵢ*)².
     """
+
+    @property
+    def scale(self) -> float:  # type: ignore[override]
+        """κ is scale × λF̃."""
+        return 1.0 if self.settings.half else 2.0
 
     @property
     def fisher(self) -> Tensor | None:

@@ -10,6 +10,8 @@ from noracl.method.registry import Registry, load_folder
 from noracl.method.regularisers import STARTS
 from noracl.method.signals import new_neurons
 
+ED_LAYERS = ("own", "any")
+
 
 @dataclass(frozen=True)
 class GrowthSettings:
@@ -23,6 +25,8 @@ class GrowthSettings:
     cooldown: int = 3  #: epochs without growth after growth
     scale: float = 0.2  #: s_init: length of the incoming weights of a new neuron
     tau_start: str = "first"  #: τ starts at its "first" value or at "zero", like the averages of online EWC
+    ed_layers: str = "own"  #: trigger "joint": a layer needs φ > γφ⁰ of its "own", or in "any" hidden layer
+    boost: float = 1.0  #: the learning rate during a cooldown is this many times what it is otherwise
     fsat_neurons: int | None = None  #: None: as many as Eq. 4 says
     random_scale: float = 1.0  #: deviation of the weights of init "random"
     fixed_neurons: int = 6  #: trigger "fixed": new neurons per layer and task
@@ -36,6 +40,8 @@ class GrowthSettings:
         TRIGGERS.find(self.trigger)
         INITIALISERS.find(self.init)
         choice("tau_start", self.tau_start, STARTS)
+        choice("ed_layers", self.ed_layers, ED_LAYERS)
+        settle(self, number, ("boost",), 0, open_low=True)
         settle(self, number, ("gamma",), 0, 1, open_low=True)
         settle(self, number, ("epsilon",), 0, open_low=True)
         settle(self, number, ("percentile",), 0, 100)
@@ -66,6 +72,16 @@ class LayerSignal:
     tau: float | None  #: τ; None if the rule does not ask it
 
 
+def full(growth: GrowthSettings, seen: LayerSignal) -> bool:
+    """φ > γφ⁰ (Eq. 4): the layer's activations use all of its dimensions."""
+    return seen.phi > growth.gamma * seen.reference
+
+
+def taken(seen: LayerSignal) -> bool:
+    """Percentile(F, p) > τ (Eq. 5): the layer's weights are taken by earlier tasks."""
+    return seen.percentile is not None and seen.tau is not None and seen.percentile > seen.tau
+
+
 class Trigger:
     """Decides which layers grow in a later task: by the signals that it asks, or by one of the methods."""
 
@@ -87,11 +103,8 @@ class Trigger:
         return [self.neurons(growth, seen, width) if self.saturated(growth, seen) else 0 for seen, width in pairs]
 
     def saturated(self, growth: GrowthSettings, seen: LayerSignal) -> bool:
-        """φ > γφ⁰ (Eq. 4) and Percentile(F, p) > τ (Eq. 5), as far as the rule asks them; both together are Eq. 6."""
-        if "dimension" in self.asks and not seen.phi > growth.gamma * seen.reference:
-            return False
-        percentile, tau = seen.percentile, seen.tau
-        return "fisher" not in self.asks or (percentile is not None and tau is not None and percentile > tau)
+        """``full`` and ``taken``, as far as the rule asks them; both together are Eq. 6."""
+        return ("dimension" not in self.asks or full(growth, seen)) and ("fisher" not in self.asks or taken(seen))
 
     def neurons(self, growth: GrowthSettings, seen: LayerSignal, width: int) -> int:
         """New neurons of a saturated layer, by Eq. 4."""
@@ -101,7 +114,7 @@ class Trigger:
 class ByFunction(Trigger):
     """A function of one's own: (signals, widths) → new neurons per layer, after each epoch that is not a cooldown."""
 
-    reads = ("epsilon", "percentile", "tau_start", "cooldown")
+    reads = ("epsilon", "percentile", "tau_start", "cooldown", "boost")
     asks = ("dimension", "fisher")
 
     def __init__(self, function: Callable[[Sequence[LayerSignal], Sequence[int]], Sequence[int]]) -> None:

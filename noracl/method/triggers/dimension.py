@@ -7,5 +7,5 @@ from noracl.method.triggers import Trigger, register
 class Dimension(Trigger):
     """A layer grows when φ > γφ⁰, the first half of Eq. 6."""
 
-    reads = ("gamma", "epsilon", "cooldown")
+    reads = ("gamma", "epsilon", "cooldown", "boost")
     asks = ("dimension",)

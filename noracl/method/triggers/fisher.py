@@ -7,7 +7,7 @@ from noracl.method.triggers import GrowthSettings, LayerSignal, Trigger, registe
 class FisherSaturation(Trigger):
     """A layer grows when Percentile(F, p) > τ, the second half of Eq. 6."""
 
-    reads = ("gamma", "epsilon", "percentile", "tau_start", "fsat_neurons", "cooldown")
+    reads = ("gamma", "epsilon", "percentile", "tau_start", "fsat_neurons", "cooldown", "boost")
     asks = ("fisher",)
 
     def neurons(self, growth: GrowthSettings, seen: LayerSignal, width: int) -> int:

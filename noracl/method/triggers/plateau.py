@@ -9,7 +9,7 @@ from noracl.method.triggers import GrowthSettings, LayerSignal, Trigger, registe
 class Plateau(Trigger):
     """Every layer grows when the loss improved by less than a share over the last epochs."""
 
-    reads = ("loss_window", "loss_improvement", "loss_neurons", "cooldown")
+    reads = ("loss_window", "loss_improvement", "loss_neurons", "cooldown", "boost")
     loss = True
 
     def after_epoch(
