@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 from scipy.stats import binom
 
-from pipeline.tools import bench
+from pipeline.config import load
+from pipeline.experiments.suites import suites
+from pipeline.tools import bench, suites_bench
 from pipeline.tools.rounds import Found, Line, at_least, at_most, compare, in_turns, of_median, timed
 from tests.test_requirements import pins
 
@@ -110,6 +112,21 @@ def test_jax_is_compared_for_one_network_and_for_five_if_it_is_there(mnist_folde
     assert list(dict.fromkeys(calls)) == [(32, 32, 1), (64, 64, 1), (32, 32, 5), (64, 64, 5)]
 
 
+def test_one_seed_has_every_run_of_its_suites_once_and_all_are_small():
+    every, seed = suites(load()), load().seeds[0]
+    keys = {run.key for name in suites_bench.SUITES for run in every[name].runs() if run.seed == seed}
+    runs = suites_bench.one_seed(bench.SHORT.suites)
+    assert len(runs) == len({run.key for run in runs}) == len(keys) > 20
+    assert {(run.tasks, run.data.limit, run.seed) for run in runs} == {(2, 512, seed)}
+    assert {(by.epochs_first, by.epochs_later) for by in (run.settings.optimisation for run in runs)} == {(1, 2)}
+
+
+def test_in_groups_gives_what_one_by_one_gives(mnist_folder):
+    runs = suites_bench.one_seed(replace(bench.SHORT.suites, images=300))
+    alone, grouped = suites_bench.one_by_one(runs), suites_bench.in_groups(runs)
+    assert [(r.tasks, r.history, r.infeasible) for r in alone] == [(r.tasks, r.history, r.infeasible) for r in grouped]
+
+
 def test_the_short_form_measures_every_line(mnist_folder):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-m", "pipeline", "bench", "--short"]
@@ -122,9 +139,9 @@ def test_the_short_form_measures_every_line(mnist_folder):
     missing = re.compile(r"–    .+: ≥ (10|0.95); not installed: `make bench` installs it")
     found = [measured.fullmatch(line) or missing.fullmatch(line) for line in lines]
     assert all(found), done.stdout
-    assert len(found) == 11
+    assert len(found) == 12
     assert done.returncode == any(line.startswith("MISS") for line in lines), done.stdout
-    once = ("step, 32×32, ours", "64×64, autograd", "Avalanche", "growth checks", "peak memory")
+    once = ("step, 32×32, ours", "64×64, autograd", "Avalanche", "growth checks", "peak memory", "in groups: ")
     assert [sum(words in line for line in lines) for words in once] == [1] * len(once)
     assert sum("JAX" in line for line in lines) == 4
 

@@ -20,6 +20,7 @@ import torch
 from noracl import Learner, Settings, learn
 from pipeline.config import PERMUTED, load
 from pipeline.experiments.cost import GROWTH
+from pipeline.tools import suites_bench
 from pipeline.tools.epochs import TOGETHER, Setting, avalanche, permuted_stream
 from pipeline.tools.rounds import Found, Line, Pair, at_least, at_most, compare, in_turns, timed
 
@@ -32,6 +33,7 @@ class Scale:
     steps: int  #: mini-batches of an epoch
     epochs: tuple[int, int]  #: of the first task and of later ones
     tasks: int  #: of the stream whose memory is measured
+    suites: suites_bench.Size  #: of the runs that are computed in groups
 
 
 FULL = Scale(  # the paper's epochs, on all of MNIST
@@ -39,12 +41,14 @@ FULL = Scale(  # the paper's epochs, on all of MNIST
     steps=234,
     epochs=(10, 30),
     tasks=100,
+    suites=suites_bench.Size(tasks=2, epochs=(1, 2), images=None, looks=(6,)),
 )
 SHORT = Scale(  # enough to see that every line can be measured
     looks=(6,),
     steps=30,
     epochs=(1, 1),
     tasks=3,
+    suites=suites_bench.Size(tasks=2, epochs=(1, 2), images=512, looks=(6,)),
 )
 
 
@@ -152,6 +156,7 @@ def lines(scale: Scale) -> Iterator[Line]:
     yield from step_lines(scale)
     yield from jax_lines(scale)
     yield from peer_lines(scale)
+    yield suites_bench.suites_line(scale.suites)
     yield overhead_line(scale)
     yield memory_line(scale)
 
