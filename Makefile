@@ -23,7 +23,7 @@ test: $(READY)             ## all tests and checks; what CI runs
 	python -m pytest tests -n 2 --dist worksteal
 	python -m pipeline check
 
-bench: $(VENV)/bench/.ready   ## speed as ratios, also to Avalanche, which it installs; takes about 5 minutes
+bench: $(VENV)/bench/.ready   ## speed as ratios, also to JAX and Avalanche, which it installs; takes about 10 minutes
 	dvc repro download@mnist
 	PYTHONPATH=$(CURDIR)/$(VENV)/bench python -m pipeline bench
 
@@ -43,7 +43,7 @@ $(READY): requirements.txt
 	$(PIP) -r requirements.txt || { $(PIP) --no-deps -r requirements-cuda.txt && $(PIP) -r requirements.txt; }
 	touch $@
 
-# Avalanche is installed for the benchmark only, beside what the environment has.
+# JAX and Avalanche are installed for the benchmark only, beside what the environment has.
 $(VENV)/bench/.ready: $(READY) requirements-bench.txt
 	rm -rf $(VENV)/bench
 	$(PIP) --no-deps --target $(VENV)/bench -r requirements-bench.txt

@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from scipy.stats import binom
 
-from pipeline.tools import bench
+from pipeline.config import load
+from pipeline.experiments.suites import suites
+from pipeline.tools import bench, suites_bench
 from pipeline.tools.rounds import Found, Line, at_least, at_most, compare, in_turns, of_median, timed
 from tests.test_requirements import pins
 
@@ -95,6 +98,35 @@ def test_a_library_is_compared_if_it_is_there(mnist_folder, monkeypatch):
     assert str(absent) == "–    epoch, 32×32, none against ours: ≥ 1; not installed: `make bench` installs it"
 
 
+def test_jax_is_compared_for_one_network_and_for_five_if_it_is_there(mnist_folder, monkeypatch):
+    names = ["32×32, JAX 0.10.2 (jit, scan)", "64×64, JAX 0.10.2 (jit, scan)"]
+    names += [f"5 networks of {size} in lock-step, JAX 0.10.2 (vmap)" for size in ("32×32", "64×64")]
+    monkeypatch.setattr(bench, "find_spec", lambda name: None)
+    absent = [f"–    step, {name} against ours: ≥ 0.95; {bench.ABSENT}" for name in names]
+    assert [str(line) for line in bench.jax_lines(bench.SHORT)] == absent
+    calls = []
+    monkeypatch.setattr(bench, "find_spec", lambda name: name)
+    monkeypatch.setattr(bench.Setting, "jax", lambda self, networks: lambda: calls.append((*self.sizes[1:3], networks)))
+    there = list(bench.jax_lines(replace(bench.SHORT, steps=1)))
+    assert [line.what for line in there] == [f"step, {name} against ours" for name in names]
+    assert list(dict.fromkeys(calls)) == [(32, 32, 1), (64, 64, 1), (32, 32, 5), (64, 64, 5)]
+
+
+def test_one_seed_has_every_run_of_its_suites_once_and_all_are_small():
+    every, seed = suites(load()), load().seeds[0]
+    keys = {run.key for name in suites_bench.SUITES for run in every[name].runs() if run.seed == seed}
+    runs = suites_bench.one_seed(bench.SHORT.suites)
+    assert len(runs) == len({run.key for run in runs}) == len(keys) > 20
+    assert {(run.tasks, run.data.limit, run.seed) for run in runs} == {(2, 512, seed)}
+    assert {(by.epochs_first, by.epochs_later) for by in (run.settings.optimisation for run in runs)} == {(1, 2)}
+
+
+def test_in_groups_gives_what_one_by_one_gives(mnist_folder):
+    runs = suites_bench.one_seed(replace(bench.SHORT.suites, images=300))
+    alone, grouped = suites_bench.one_by_one(runs), suites_bench.in_groups(runs)
+    assert [(r.tasks, r.history, r.infeasible) for r in alone] == [(r.tasks, r.history, r.infeasible) for r in grouped]
+
+
 def test_the_short_form_measures_every_line(mnist_folder):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-m", "pipeline", "bench", "--short"]
@@ -104,13 +136,14 @@ def test_the_short_form_measures_every_line(mnist_folder):
     assert "one process, one thread" in head
     number = r"\d+\.\d{3}"
     measured = re.compile(rf"(ok  |MISS|\?   ) .+: {number} \[{number}, {number}\] [≤≥] [\d.]+; (\d) rounds?, .+")
-    missing = re.compile(r"–    .+: ≥ 10; not installed: `make bench` installs it")
+    missing = re.compile(r"–    .+: ≥ (10|0.95); not installed: `make bench` installs it")
     found = [measured.fullmatch(line) or missing.fullmatch(line) for line in lines]
     assert all(found), done.stdout
-    assert len(found) == 7
+    assert len(found) == 12
     assert done.returncode == any(line.startswith("MISS") for line in lines), done.stdout
-    for words in ("step, 32×32, ours", "64×64, autograd", "Avalanche", "growth checks", "peak memory"):
-        assert sum(words in line for line in lines) == 1
+    once = ("step, 32×32, ours", "64×64, autograd", "Avalanche", "growth checks", "peak memory", "in groups: ")
+    assert [sum(words in line for line in lines) for words in once] == [1] * len(once)
+    assert sum("JAX" in line for line in lines) == 4
 
 
 def test_what_is_compared_is_pinned_by_hash_and_installed_beside_the_rest():
@@ -118,5 +151,8 @@ def test_what_is_compared_is_pinned_by_hash_and_installed_beside_the_rest():
     assert not set(here) & set(there), "torch and the rest are those of the main environment"
     version = there["avalanche-lib"][2]
     assert [name.split()[:2] for name, *_ in bench.PEERS] == [["Avalanche", f"{version},"]]
+    assert [f"JAX {there[name][2]}" for name in ("jax", "jaxlib")] == [bench.JAX, bench.JAX]
+    assert {"numpy", "scipy"} <= set(here), "JAX needs them"
+    assert {"ml-dtypes", "opt-einsum"} <= set(there), "JAX needs them"
     (install,) = [line for line in Path("Makefile").read_text().splitlines() if "-r requirements-bench.txt" in line]
     assert "$(PIP) --no-deps --target $(VENV)/bench " in install

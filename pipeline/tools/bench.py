@@ -10,27 +10,19 @@ import itertools
 import resource
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from multiprocessing import get_context
-from time import process_time
 
 import torch
 
-from noracl import EWCSettings, Learner, Network, OnlineEWC, Settings, Stream, learn
-from noracl.method.network import layers
-from noracl.method.optimisation import SGD, Batches, Lockstep
-from noracl.method.seeds import generator
+from noracl import Learner, Settings, learn
 from pipeline.config import PERMUTED, load
-from pipeline.data.manifests import read_manifest
-from pipeline.data.mnist import mnist
-from pipeline.data.streams import build_stream
-from pipeline.data.torchvision_compat import torchvision
 from pipeline.experiments.cost import GROWTH
-from pipeline.tools.rounds import Found, Line, Pair, Seconds, at_least, at_most, compare, in_turns, timed
-
-RATE, CLIP, STRENGTH = 0.005, 5.0, 500.0
+from pipeline.tools import suites_bench
+from pipeline.tools.epochs import TOGETHER, Setting, avalanche, permuted_stream
+from pipeline.tools.rounds import Found, Line, Pair, at_least, at_most, compare, in_turns, timed
 
 
 @dataclass(frozen=True)
@@ -41,17 +33,23 @@ class Scale:
     steps: int  #: mini-batches of an epoch
     epochs: tuple[int, int]  #: of the first task and of later ones
     tasks: int  #: of the stream whose memory is measured
+    suites: suites_bench.Size  #: of the runs that are computed in groups
 
 
-FULL = Scale(looks=(8, 16, 32), steps=234, epochs=(10, 30), tasks=100)  # the paper's epochs, on all of MNIST
-SHORT = Scale(looks=(6,), steps=30, epochs=(1, 1), tasks=3)  # enough to see that every line can be measured
-
-
-def permuted_stream(tasks: int) -> Stream:
-    """The benchmark's stream, of all of MNIST, with another number of tasks."""
-    chosen = load().benchmarks[PERMUTED]
-    stream = chosen.stream.model_copy(update={"tasks": tasks})
-    return build_stream(read_manifest(chosen.data).model_copy(update={"limit": None}), stream, chosen.outputs, 0)
+FULL = Scale(  # the paper's epochs, on all of MNIST
+    looks=(8, 16, 32),
+    steps=234,
+    epochs=(10, 30),
+    tasks=100,
+    suites=suites_bench.Size(tasks=2, epochs=(1, 2), images=None, looks=(6,)),
+)
+SHORT = Scale(  # enough to see that every line can be measured
+    looks=(6,),
+    steps=30,
+    epochs=(1, 1),
+    tasks=3,
+    suites=suites_bench.Size(tasks=2, epochs=(1, 2), images=512, looks=(6,)),
+)
 
 
 def settings_for(epochs: tuple[int, int], **rule: object) -> Settings:
@@ -61,111 +59,26 @@ def settings_for(epochs: tuple[int, int], **rule: object) -> Settings:
     return replace(chosen, optimisation=by)
 
 
-class Setting:
-    """An epoch of MNIST on a network of a given width with EWC active, done in several ways."""
-
-    def __init__(self, width: int, steps: int) -> None:
-        data, stream = mnist(), permuted_stream(1)
-        self.steps, self.sizes = steps, (784, width, width, 10)
-        self.scaling = (stream.scale, stream.shift)
-        self.batches = Batches(data.x, data.y, 10, *self.scaling, batch_size=256)
-        self.network = Network.initialise(self.sizes, "glorot", generator(0))
-        self.ewc = OnlineEWC(EWCSettings(strength=STRENGTH))
-        self.ewc.consolidate(self.network, torch.rand_like(self.network.theta) * 1e-4)
-        self.lockstep = Lockstep([SGD(self.network, self.ewc, RATE, CLIP)])
-        self.order = torch.randperm(60000, generator=generator(1))[: steps * 256]
-        self.y = data.y
-
-    def ours(self) -> None:
-        """The library's epoch."""
-        self.lockstep.epoch(self.batches, self.order)
-
-    @torch.inference_mode()
-    def bare(self) -> None:
-        """Only what cannot be saved: gathering the mini-batch and the two products of the first layer."""
-        weight = self.network.weights[0]
-        hidden, delta, gradient = torch.empty(len(weight), 256), torch.randn(len(weight), 256), torch.empty_like(weight)
-        for index in torch.split(self.order, 256):
-            x, _ = self.batches.load(index)
-            torch.mm(weight, x.t(), out=hidden)
-            torch.mm(delta, x, out=gradient)
-
-    def autograd(self) -> None:
-        """The same epoch as anyone would write it: modules, autograd, torch.optim and clip_grad_norm_."""
-        model = mlp(self.sizes)
-        optimiser = torch.optim.SGD(model.parameters(), RATE)
-        assert self.ewc.fisher is not None
-        fisher = layers(self.ewc.fisher, self.sizes)
-        anchor = [p.detach().clone() for p in model.parameters()]
-        for index in torch.split(self.order, 256):
-            x, _ = self.batches.load(index)
-            optimiser.zero_grad()
-            loss = torch.nn.functional.cross_entropy(model(x), self.y[index])
-            for p, f, a in zip(model.parameters(), fisher, anchor, strict=True):
-                loss = loss + STRENGTH / 2 * (f * (p - a) ** 2).sum()
-            loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-            optimiser.step()
-
-
-def mlp(sizes: tuple[int, ...]) -> torch.nn.Sequential:
-    """The network in torch's own modules."""
-    pairs = [(torch.nn.Linear(i, o, bias=False), torch.nn.ReLU()) for i, o in itertools.pairwise(sizes)]
-    return torch.nn.Sequential(*[*itertools.chain(*pairs)][:-1])
+def per_step(scale: Scale) -> Callable[[float, float], str]:
+    """Seconds of two epochs as microseconds of their steps."""
+    return lambda one, other: f"{one / scale.steps * 1e6:.0f} against {other / scale.steps * 1e6:.0f} µs"
 
 
 def step_lines(scale: Scale) -> Iterator[Line]:
     """A training step against the bare products and against autograd."""
-
-    def detail(one: float, other: float) -> str:
-        return f"{one / scale.steps * 1e6:.0f} against {other / scale.steps * 1e6:.0f} µs"
-
-    for width, limit in ((32, 1.5), (64, 1.6)):
+    for width in (32, 64):
         setting, name = Setting(width, scale.steps), f"step, {width}×{width}"
         ours, bare, slow = timed(setting.ours), timed(setting.bare), timed(setting.autograd)
         what = f"{name}, ours against gather + first-layer products"
-        yield compare(what, at_most(limit), in_turns(ours, bare), scale.looks, detail)
+        yield compare(what, at_most(1.3), in_turns(ours, bare), scale.looks, per_step(scale))
         what = f"{name}, autograd loop against ours"
-        yield compare(what, at_least(2.0), in_turns(slow, ours), scale.looks, detail)
-
-
-def avalanche(setting: Setting) -> Seconds:
-    """An epoch of Avalanche's online EWC on the same rows; what it does between epochs is not counted."""
-    seconds = list[float]()
-    torchvision()
-    from avalanche.benchmarks import tensors_benchmark
-    from avalanche.training.plugins import EvaluationPlugin, EWCPlugin
-    from avalanche.training.supervised import Naive
-
-    class TimedEWC(EWCPlugin):  # type: ignore[misc]
-        def before_training_epoch(self, strategy: object, **kwargs: object) -> None:
-            self.start = process_time()
-
-        def after_training_epoch(self, strategy: object, **kwargs: object) -> None:
-            seconds.append(process_time() - self.start)
-
-    rows = setting.order
-    part = [(setting.batches.x[rows].float() * setting.scaling[0] + setting.scaling[1], setting.y[rows])]
-    stream = tensors_benchmark(train_tensors=part, test_tensors=part, task_labels=[0])
-    model = mlp(setting.sizes)
-    strategy = Naive(
-        model=model,
-        optimizer=torch.optim.SGD(model.parameters(), RATE),
-        criterion=torch.nn.CrossEntropyLoss(),
-        train_mb_size=256,
-        plugins=[TimedEWC(STRENGTH, "online", 0.9)],
-        evaluator=EvaluationPlugin(),
-    )
-
-    def epoch() -> float:
-        strategy.train(stream.train_stream[0])
-        return seconds[-1]
-
-    return epoch
+        yield compare(what, at_least(2.0), in_turns(slow, ours), scale.looks, per_step(scale))
 
 
 #: Other libraries that train the same network: name, package, an epoch of it, and its least ratio to ours.
 PEERS = [("Avalanche 0.6.0, online EWC", "avalanche", avalanche, 10.0)]
+ABSENT = "not installed: `make bench` installs it"
+JAX = "JAX 0.10.2"
 
 
 def peer_lines(scale: Scale) -> Iterator[Line]:
@@ -173,13 +86,27 @@ def peer_lines(scale: Scale) -> Iterator[Line]:
     for name, package, make, least in PEERS:
         what, limit = f"epoch, 32×32, {name} against ours", at_least(least)
         if find_spec(package) is None:
-            yield Line(what, limit, None, "not installed: `make bench` installs it")
+            yield Line(what, limit, None, ABSENT)
             continue
         setting = Setting(32, scale.steps)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rounds = in_turns(make(setting), timed(setting.ours))
             yield compare(what, limit, rounds, scale.looks, "{:.2f} against {:.3f} s".format)
+
+
+def jax_lines(scale: Scale) -> Iterator[Line]:
+    """A step in JAX against ours: of one network, and of several of the same width on the same mini-batches."""
+    for networks, width in itertools.product((1, TOGETHER), (32, 64)):
+        alone, together = f"{width}×{width}, {JAX} (jit, scan)", f"{width}×{width} in lock-step, {JAX} (vmap)"
+        name = alone if networks == 1 else f"{networks} networks of {together}"
+        what, limit = f"step, {name} against ours", at_least(0.95)
+        if find_spec("jax") is None:
+            yield Line(what, limit, None, ABSENT)
+            continue
+        setting = Setting(width, scale.steps)
+        ours = timed(setting.ours if networks == 1 else setting.together)
+        yield compare(what, limit, in_turns(timed(setting.jax(networks)), ours), scale.looks, per_step(scale))
 
 
 def with_and_without_checks(scale: Scale) -> Iterator[Pair]:
@@ -227,7 +154,9 @@ def memory_line(scale: Scale) -> Line:
 def lines(scale: Scale) -> Iterator[Line]:
     """All lines, each as soon as it is measured."""
     yield from step_lines(scale)
+    yield from jax_lines(scale)
     yield from peer_lines(scale)
+    yield suites_bench.suites_line(scale.suites)
     yield overhead_line(scale)
     yield memory_line(scale)
 
