@@ -61,6 +61,7 @@ class Params(Section):
     reading_seeds: sections.Unique[sections.Seed]
     readings: dict[FileName, sections.Reading]
     theory: sections.Theory
+    official: sections.Official
     tolerances: sections.Tolerances
     compute: sections.Compute
 

@@ -212,6 +212,12 @@ class Theory(Section):
         return self
 
 
+class Official(Section):
+    url: Annotated[str, Field(pattern=r"^(https://|file:///|/|\./|\.\./)[^\s\x00-\x1f]{1,400}$")]
+    revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")]
+    seeds: Unique[Seed]
+
+
 class Tolerances(Section):
     accuracy_points: NotNegative
     params_share: Share

@@ -48,7 +48,7 @@ def test_a_table_that_is_not_what_the_results_give(broken):
     assert any(line == f"+{row}" for line in problems)
 
 
-@pytest.mark.parametrize("table", ["theory", "hours", "cost"])
+@pytest.mark.parametrize("table", ["theory", "hours", "cost", "contradictions"])
 def test_a_table_of_another_shape_that_is_not_what_the_results_give(broken, table):
     path = broken / f"reports/tables/{table}.md"
     path.write_text(f"{path.read_text()}Guessed.\n")

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pipeline.config import load
-from pipeline.evidence import results
+from pipeline.evidence import contradictions, results
 from pipeline.evidence.statistics.runs import final, grown
 
 PARAMS, CELLS, PAPER = load(), results.results_by_cell(), results.paper_numbers()
@@ -30,6 +30,12 @@ def test_binary_split():
     two = CELLS["main", "split_mnist", "2L NORACL"]
     assert (grown(two, 1) > 0).all()
     assert (grown(two, 2) == 0).all()
+
+
+def test_contradictions():
+    assert CLAIMS.loc["gamma-params", "paper_in_range"] == "no", "the paper's own numbers do not fall with every step"
+    first = contradictions.find()[0]
+    assert "has fewer parameters than both of its neighbours in γ" in first.what
 
 
 def test_the_spread_over_seeds():

@@ -1,5 +1,6 @@
 """The page: whole, the same every time, and on its own."""
 
+import html
 import itertools
 import math
 import os
@@ -15,7 +16,7 @@ from pipeline.config import load
 from pipeline.experiments.suites import suites
 from pipeline.paths import CLAIMS, RESULTS, TABLES
 from pipeline.report import figures, page, rendering
-from pipeline.report.tables import names
+from pipeline.report.tables import RELEASED, names
 
 PARAMS = load()
 PAGE = page.build(PARAMS)
@@ -31,6 +32,7 @@ def test_it_needs_no_network():
         *("claims.yaml", "claims.csv", "claims.yaml"),
         *(f"tables/{name}.csv" for name in names(PARAMS)),
         *(f"tables/{name}.md" for name in page.OTHER),
+        "tables/contradictions.csv",
         *(f"figures/{name}.csv" for name in figures.registry()),
     ]
     assert linked[: len(generated)] == generated, "and then links of the notes"
@@ -59,6 +61,23 @@ def test_every_claim_and_every_cell_is_on_it():
     tables = [pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False) for name in names(PARAMS)]
     judged = sum((table[column] != "n/a").sum() for table in tables for column in ("verdict", "params_verdict"))
     assert marked == judged
+
+
+def test_released_numbers_and_contradicted_misses_are_on_it():
+    tables = [pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False) for name in names(PARAMS)]
+    released = sum((table[f"released_{what}"] != "").sum() for table in tables for what in ("params", "acc"))
+    assert PAGE.count("<small>released ") == released > 0
+    missed = sum(
+        ((table[verdict].isin(["higher", "lower"])) & table["contradicted"].str.contains(rf"\b{what}\b")).sum()
+        for table in tables
+        for what, verdict in (("params", "params_verdict"), ("acc", "verdict"))
+    )
+    assert PAGE.count('title="the paper contradicts itself here">†</a>') == missed
+    section = PAGE[PAGE.index('<section id="contradictions">') : PAGE.index('<section id="figures">')]
+    assert section.count("<tr>") == len(pd.read_csv(TABLES / "contradictions.csv")) + 1
+    (source,) = set().union(*(table["released_source"] for table in tables)) - {""}
+    assert " ".join(RELEASED[source].split()) in html.unescape(PAGE)
+    assert "it has not been run here" in PAGE
 
 
 def test_a_number_that_there_is_not_is_given_with_its_reason(tmp_path, monkeypatch):

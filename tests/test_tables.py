@@ -9,7 +9,7 @@ from pipeline.evidence import results
 from pipeline.evidence.verdicts import counts, verdict
 from pipeline.experiments.suites import suites
 from pipeline.report import costs_table, readme
-from pipeline.report.tables import compare, results_of, to_markdown
+from pipeline.report.tables import CONTRADICTED, RELEASED, compare, results_of, to_markdown
 
 NAN = math.nan
 PARAMS = load()
@@ -73,6 +73,52 @@ def test_a_cell_is_mean_and_deviation_over_seeds_after_the_last_task():
     assert "the paper's in brackets" in text
 
 
+def beside(released, contradicted, accuracies=(0.5,), **paper):
+    """Table and text of one cell whose parameters match the paper's and whose accuracy does not."""
+    numbers = {"row": "2L NORACL", "benchmark": "b", "params": 2000, "params_sd": NAN, "acc": 80.0, "acc_sd": 1.0}
+    theirs = pd.DataFrame([numbers | paper])
+    table = compare(
+        made_up(accuracies, [2000] * len(accuracies)), theirs, NO_PAPER, LIMITS, pd.DataFrame(released), contradicted
+    )
+    return table, to_markdown(table, [MACHINE], PARAMS, {})
+
+
+def released_cell(**values):
+    return {
+        "row": "2L NORACL",
+        "benchmark": "b",
+        "params": 1900,
+        "params_sd": 456,
+        "acc": 81.25,
+        "acc_sd": 1.62,
+    } | values
+
+
+def test_a_released_number_stands_third_and_decides_nothing():
+    table, text = beside([released_cell(source="second-hand")], None)
+    assert "| 2L NORACL | 2.0k ✓ (2.0k; released 1.9k ± 0.5) | 50.0 ▼ (80.0 ± 1.0; released 81.2 ± 1.6) |" in text
+    assert RELEASED["second-hand"] in text
+    assert RELEASED["official"] not in text
+    (row,) = table.to_dict("records")
+    assert (row["released_params"], row["released_acc"], row["verdict"]) == (1900, 81.25, "lower")
+    _, text = beside([released_cell(source="official", params=NAN, params_sd=NAN)], None)
+    assert "| 2.0k ✓ (2.0k) | 50.0 ▼ (80.0 ± 1.0; released 81.2 ± 1.6) |" in text
+    assert RELEASED["official"] in text
+    _, text = beside([released_cell(source="official", benchmark="c")], None)
+    assert "released" not in text, "of another cell"
+
+
+def test_a_dagger_marks_misses_where_the_paper_contradicts_itself():
+    none = [released_cell(benchmark="c", source="official")]
+    table, text = beside(none, {("2L NORACL", "b"): {"params", "acc"}})
+    assert list(table["contradicted"]) == ["acc params"]
+    assert "| 2L NORACL | 2.0k ✓ (2.0k) | 50.0 ▼† (80.0 ± 1.0) |" in text, "no mark on a match"
+    assert CONTRADICTED in text
+    for contradicted in ({("2L NORACL", "b"): {"params"}}, {("2L NORACL", "c"): {"acc"}}):
+        _, text = beside(none, contradicted)
+        assert "†" not in text, "of another quantity, or of another cell"
+
+
 def test_where_the_paper_has_no_numbers_nothing_is_said_of_it():
     sizes = made_up([0.5], [2000]).assign(benchmark="size_64")
     table = compare(sizes, NO_PAPER, NO_PAPER, LIMITS)
@@ -104,7 +150,8 @@ def test_table_1_is_complete():
     table = pd.read_csv("reports/tables/main.csv")
     expected = (
         "row benchmark seeds params_mean params_sd acc_mean acc_sd paper_params paper_params_sd paper_acc paper_acc_sd "
-        "verdict params_verdict selected_on"
+        "verdict params_verdict selected_on contradicted released_params released_params_sd released_acc "
+        "released_acc_sd released_source"
     )
     assert list(table) == expected.split()
     assert len(table) == 24

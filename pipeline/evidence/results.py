@@ -12,6 +12,8 @@ from pipeline.runs.provenance import distinct
 Key = tuple[str, str, str]  # table, benchmark (or experiment), row (or method)
 Cells = dict[Key, pd.DataFrame]
 EXACT = "all"  # the seed of a number that belongs to no seed
+MEAN = "mean"  # the seed of a mean over the seeds that the authors released
+RELEASED = ["row", "benchmark", "params", "params_sd", "acc", "acc_sd", "source"]
 #: One result of the paper that it prints in several tables: (table, row) for each of them.
 SAME_IN_THE_PAPER = [("main", "2L NORACL"), ("ablations", "full"), ("sensitivity", "default")]
 #: Results that are not one row per run and task.
@@ -48,6 +50,17 @@ def paper(table: str) -> pd.DataFrame:
     """The paper's numbers of a table; none where it has no such table."""
     path = PAPER / f"{table}.csv"
     return pd.read_csv(path) if path.exists() else pd.read_csv(PAPER / "main.csv").iloc[:0]
+
+
+def released(table: str) -> pd.DataFrame:
+    """What the authors released for cells of a table: mean and deviation over their seeds, and whence we know it."""
+    found = pd.read_csv(PAPER / "released.csv", dtype={"seed": str})
+    (first, noracl), same = SAME_IN_THE_PAPER[0], dict(SAME_IN_THE_PAPER)
+    if table in same:
+        shared = found[(found["table"] == first) & (found["row"] == noracl)]
+        found = pd.concat([found, shared.assign(table=table, row=same[table])]).drop_duplicates()
+    means = found[(found["table"] == table) & (found["seed"] == MEAN)]
+    return means.rename(columns={"accuracy": "acc", "accuracy_sd": "acc_sd"})[RELEASED].reset_index(drop=True)
 
 
 def last_task(results: pd.DataFrame) -> pd.DataFrame:

@@ -111,6 +111,12 @@ def other_tables(parts: dict[str, str]) -> list[dict[str, Any]]:
     return found
 
 
+def released_notes(names: Iterable[str]) -> list[str]:
+    """Whence we know the authors' released numbers in these tables."""
+    frames = [pd.read_csv(TABLES / f"{name}.csv", usecols=["released_source"], dtype=str) for name in names]
+    return [tables.RELEASED[source] for source in sorted(set(pd.concat(frames)["released_source"].dropna()))]
+
+
 def figures() -> list[dict[str, str]]:
     """Every figure of the registry, embedded."""
     found = []
@@ -157,6 +163,8 @@ def build(params: Params) -> str:
         tally=tally(names),
         tables=[table_of(name, params) for name in names],
         others=other_tables(parts),
+        released=released_notes(names),
+        contradictions=markdown((TABLES / "contradictions.md").read_text(encoding="utf-8"), parts),
         figures=figures(),
         chosen=markdown(section_of(RECONSTRUCTION, "Chosen by comparing with the paper's accuracies"), parts),
         reconstruction=markdown(body_of(RECONSTRUCTION), parts),

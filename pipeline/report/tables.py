@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +11,32 @@ import pandas as pd
 
 from pipeline import markdown
 from pipeline.config import Params, load
-from pipeline.evidence import results
+from pipeline.evidence import contradictions, results
 from pipeline.evidence.verdicts import MARKS, counts, verdict
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
 from pipeline.paths import METRICS, PAPER, PLOTS, TABLES
-from pipeline.report import costs_table, readme, theory_table
+from pipeline.report import contradictions_table, costs_table, readme, theory_table
 from pipeline.report.labels import benchmark_title, provenance_line
 from pipeline.sections import Stress, Tolerances
 
 LEGEND = "Ours, then the paper's in brackets; ✓ matches, ▲ is higher than, ▼ is lower than the paper's."
 CHOSEN = "\\* marks cells that helped to choose the configuration."
+MISSED = ("higher", "lower")
+CONTRADICTED = (
+    "† marks a miss where the paper contradicts itself (`reports/tables/contradictions.md`); we may be wrong there too."
+)
+#: What "released" means, by whence we know it; no verdict depends on these numbers.
+RELEASED = {
+    "second-hand": "The number after 'released' is the authors' released result (mean ± deviation over their seeds), "
+    "which we know second-hand, from the public notes of another group; verdicts are on the paper's number.",
+    "official": "The number after 'released' is the authors' released result (mean ± deviation over their seeds), read "
+    "from their repository; verdicts are on the paper's number.",
+}
 COLUMNS = [
     *("row", "benchmark", "seeds", "params_mean", "params_sd", "acc_mean", "acc_sd"),
     *("paper_params", "paper_params_sd", "paper_acc", "paper_acc_sd", "verdict", "params_verdict", "selected_on"),
+    *("contradicted", "released_params", "released_params_sd", "released_acc", "released_acc_sd", "released_source"),
 ]
 #: Further columns of the CSV, and of them those that the Markdown shows, with their headings.
 EXTRA = {"ablations": ["infeasible"], "stress": ["plastic_mean", "plastic_sd"]}
@@ -42,11 +55,18 @@ def names(params: Params) -> list[str]:
     return [name for table in tables for name in (both if table == "stress" else [table])]
 
 
-def compare(runs: pd.DataFrame, paper: pd.DataFrame, selected: pd.DataFrame, limits: Tolerances) -> pd.DataFrame:
+def compare(
+    runs: pd.DataFrame,
+    paper: pd.DataFrame,
+    selected: pd.DataFrame,
+    limits: Tolerances,
+    released: pd.DataFrame | None = None,
+    contradicted: Mapping[tuple[str, str], set[str]] | None = None,
+) -> pd.DataFrame:
     """One row per cell in the paper's order: mean and deviation over seeds after the last task, and the verdicts.
 
     Verdicts are on the numbers as printed. A cell with a run that could not go on has no mean, as in the paper;
-    ``infeasible`` counts such runs.
+    ``infeasible`` counts such runs. ``contradicted`` names the quantities that the paper itself contradicts.
     """
     cells = results.last_task(runs).groupby(["row", "benchmark"], sort=False)
     seeds = cells["accuracy"].count()
@@ -59,12 +79,17 @@ def compare(runs: pd.DataFrame, paper: pd.DataFrame, selected: pd.DataFrame, lim
     table = table.sort_values("paper_place", kind="stable")
     chosen = table.index.isin(selected.set_index(["row", "benchmark"]).index)
     table["selected_on"] = np.where(chosen, "yes", "no")
+    marked = contradicted or {}
+    table["contradicted"] = [" ".join(sorted(marked.get(key, ()))) or "no" for key in table.index]
+    known = pd.DataFrame(columns=results.RELEASED) if released is None else released
+    table = table.join(known.set_index(["row", "benchmark"]).add_prefix("released_"))
     share, points = limits.params_share * table["paper_params"], limits.accuracy_points
     for name, ours, tolerance in (("verdict", "acc", points), ("params_verdict", "params", share)):
         columns = [f"{ours}_mean", f"{ours}_sd", "seeds", f"paper_{ours}", f"paper_{ours}_sd"]
         numbers = table[columns].assign(tolerance=tolerance)
         table[name] = [verdict(*cell) for cell in numbers.itertuples(index=False)]
-    return table.reset_index().astype(dict.fromkeys([*whole, "paper_params", "paper_params_sd"], "Int64"))
+    theirs_too = [f"{whose}_params{sd}" for whose in ("paper", "released") for sd in ("", "_sd")]
+    return table.reset_index().astype(dict.fromkeys([*whole, *theirs_too], "Int64"))
 
 
 def number(value: float, sd: float, thousands: bool) -> str:
@@ -91,22 +116,33 @@ def cell_of(cell: dict[str, Any], quantity: str) -> dict[str, Any]:
     return {
         "ours": f"infeasible in {infeasible} of {infeasible + cell['seeds']} seeds" if infeasible else mine,
         "paper": number(cell[f"paper_{quantity}"], cell[f"paper_{quantity}_sd"], thousands),
+        "released": number(cell[f"released_{quantity}"], cell[f"released_{quantity}_sd"], thousands),
         "value": "" if pd.isna(mean) else mean,
         "verdict": judged,
         "mark": MARKS[judged],
         "selected": cell["selected_on"] == "yes",
+        "contradicted": judged in MISSED and quantity in cell["contradicted"].split(),
     }
 
 
 def _text(cell: dict[str, Any], quantity: str) -> str:
-    """Ours, mark, the paper's in brackets."""
+    """Ours, mark, the paper's and the released one in brackets."""
     if not cell:
         return ""
     shown = cell_of(cell, quantity)
     if cell["infeasible"]:
         return f"N/A, {shown['ours']}"
     star = "\\*" if shown["selected"] else ""
-    return f"{shown['ours']}{star}" + ("" if shown["paper"] == "–" else f" {shown['mark']} ({shown['paper']})")
+    dagger = "†" if shown["contradicted"] else ""
+    released = "" if shown["released"] == "–" else f"; released {shown['released']}"
+    theirs = "" if shown["paper"] == "–" else f" {shown['mark']}{dagger} ({shown['paper']}{released})"
+    return f"{shown['ours']}{star}{theirs}"
+
+
+def marked(table: pd.DataFrame) -> bool:
+    """Whether a cell of the table is a miss where the paper contradicts itself."""
+    cells = table.to_dict("records")
+    return any(cell_of(cell, quantity)["contradicted"] for cell in cells for quantity in ("params", "acc"))
 
 
 def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], params: Params, extra: dict[str, str]) -> str:
@@ -120,6 +156,8 @@ def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], params: Par
     seeds = sorted(set(table["seeds"] + table["infeasible"]))
     notes = [LEGEND] if table[["paper_acc", "paper_params"]].notna().any(axis=None) else []
     notes += [CHOSEN] if "yes" in set(table["selected_on"]) else []
+    notes += [CONTRADICTED] if marked(table) else []
+    notes += [RELEASED[source] for source in sorted(set(table["released_source"].dropna()))]
     notes += ["One seed." if seeds == [1] else f"Mean ± deviation over {', '.join(map(str, seeds))} seeds."]
     return markdown.table(["", *heads, *extra.values()], rows, " ".join([*notes, provenance_line(machines)]))
 
@@ -137,7 +175,9 @@ def results_of(name: str, stress: Stress) -> pd.DataFrame:
 def build_table(name: str, params: Params) -> tuple[pd.DataFrame, pd.DataFrame]:
     """A table and the results behind it."""
     runs, selected = results_of(name, params.stress), pd.read_csv(PAPER / "selected_on.csv")
-    return compare(runs, results.paper(name), selected[selected["table"] == name], params.tolerances), runs
+    chosen, contradicted = selected[selected["table"] == name], contradictions.concerned(contradictions.find(), name)
+    theirs, released = results.paper(name), results.released(name)
+    return compare(runs, theirs, chosen, params.tolerances, released, contradicted), runs
 
 
 def plots(runs: pd.DataFrame, stress: bool) -> dict[Path, str]:
@@ -173,7 +213,7 @@ def build(params: Params) -> dict[Path, str]:
         summary["verdicts"][name] = {"accuracy": counts(table), "params": counts(table, "params_verdict")}
         files |= {} if name in unplotted else plots(runs, kind(name) == "stress")
     files[METRICS] = json.dumps(summary, indent=1) + "\n"
-    for other in (theory_table, costs_table):
+    for other in (theory_table, costs_table, contradictions_table):
         files |= other.build(params)
     return files
 
