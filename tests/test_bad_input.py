@@ -132,7 +132,7 @@ LATER = "benchmarks.split_cifar10.training.optimisation.epochs_later must be at 
         ("networks.mlp", {"NORACL": [[8]]}, "networks.mlp: must not call a static network NORACL"),
         ("networks.mlp", {"a|b": [[8]]}, "networks.mlp.a|b: String should match"),
         ("networks.a/b", {"a": [[8]]}, "networks.a/b: String should match"),
-        ("encoder.sizes", [10**6], "encoder.sizes.0: Input should be less than or equal to 512"),
+        ("encoder.images.64.size", 10**6, "encoder.images.64.size: Input should be less than or equal to 512"),
         ("benchmarks.permuted_mnist.stream.tasks", 10**9, "permuted_mnist.stream.tasks: Input should be less"),
         ("benchmarks.permuted_mnist", SPLIT, "benchmarks.permuted_mnist must be a permuted stream"),
         ("benchmarks.a/b", SPLIT, "benchmarks.a/b: String should match"),

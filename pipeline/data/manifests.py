@@ -20,7 +20,7 @@ class Pixels(Section):
 
 
 class Features(Section):
-    """What decides features of CIFAR-10, but for their last digits, in which CPUs differ, and the name of their recipe."""
+    """What decides features of CIFAR-10, but for their last digits, in which CPUs differ, and their recipe's name."""
 
     kind: Literal["features"] = "features"
     name: str
