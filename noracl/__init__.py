@@ -13,7 +13,7 @@ from noracl.method.callbacks import Callbacks
 from noracl.method.fisher import FisherSettings
 from noracl.method.history import EpochSignals, GrowthEvent, History
 from noracl.method.initialisers.null_space import NullSpaceExhausted
-from noracl.method.learner import Learner, Outcome, learn
+from noracl.method.learner import Learner, Outcome, learn, learn_together
 from noracl.method.network import Network
 from noracl.method.optimisation import NonFiniteLoss, OptimisationSettings
 from noracl.method.regularisers import EWCSettings, Quadratic, Regulariser
@@ -24,6 +24,7 @@ from noracl.method.triggers import GrowthSettings, LayerSignal, Trigger
 
 __version__ = "0.2.0"
 __all__ = ["Callbacks", "Learner", "Network", "NonFiniteLoss", "NullSpaceExhausted", "Outcome", "TaskWarning", "learn"]
+__all__ += ["learn_together"]
 __all__ += ["EWCSettings", "FisherSettings", "GrowthSettings", "OptimisationSettings", "Settings"]
 __all__ += ["OnlineEWC", "Quadratic", "Regulariser", "Trigger", "joint", "naive", "separate"]
 __all__ += ["Stream", "Task", "permuted", "rotated", "split"]

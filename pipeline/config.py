@@ -149,8 +149,9 @@ def parse(text: str) -> Params:
     for name in params.readings:
         try:
             params.under(name)
-        except ParamsError as error:
-            raise _unusable([f"  readings.{name} changes it so that it cannot be used:", str(error)]) from None
+        except ParamsError as error:  # what is wrong with its own values; others may be changed for an experiment
+            if own := [key for key in params.readings[name].changes if key in str(error)]:
+                raise ParamsError(f"readings.{name}.changes.{own[0]}: with this, {error}") from None
     return params
 
 

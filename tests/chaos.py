@@ -48,25 +48,24 @@ from pipeline.__main__ import main
 main(sys.argv[1:])
 """
 #: What a Dask worker loads before it works, to be a good or a bad one.
-GOOD_WORKER = "from pipeline.runs import executor"
+GOOD_WORKER = "from pipeline.runs import answers"
 BAD_WORKERS = {
     "worker hangs": """
 import time
-from pipeline.runs import executor
-executor.compute = lambda run, tell: time.sleep(3600)
+from pipeline.runs import answers
+answers.compute_together = lambda runs, tell: time.sleep(3600)
 """,
     "worker lies": """
-from pipeline.runs import executor
-from pipeline.runs.run import compute as honest
+from pipeline.runs import answers
+from pipeline.runs.run import compute_together as honest
 lies = iter(("accuracy", "tasks", "none") * 100)
-def compute(run, tell):
-    record, lie = honest(run, tell), next(lies)
+def lie_about(record, lie):
     if lie == "accuracy":
         record.history.accuracy[-1][0] = 7.5
     if lie == "tasks":
         record.history.accuracy.pop()
     return None if lie == "none" else record
-executor.compute = compute
+answers.compute_together = lambda runs, tell: [lie_about(one, next(lies)) for one in honest(runs, tell)]
 """,
 }
 

@@ -45,6 +45,8 @@ TINY = {
     },
     "ablations": {"init": ["null-space"], "trigger": ["fixed"]},
     "sensitivity": {"gamma": [0.8], "percentile": [10.0], "epsilon": [0.01]},
+    "reading_seeds": [0],
+    "readings": {"boost": {"why": "One reading is enough to see that they work.", "changes": {"noracl.boost": 3.0}}},
     "theory": {"widths": [8], "tasks": 32, "inputs": 16, "few_inputs": 8, "neurons": [1]},
     "compute": {"workers": 1},
 }
@@ -67,7 +69,11 @@ def train_stages(ran: set[str]) -> set[str]:
 
 def merge(into: dict, changes: dict) -> dict:
     for key, value in changes.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict) and key not in ("mlp", "heads", "weights"):
+        if (
+            isinstance(value, dict)
+            and isinstance(into.get(key), dict)
+            and key not in ("mlp", "heads", "weights", "readings")
+        ):
             merge(into[key], value)
         else:
             into[key] = value

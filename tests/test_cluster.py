@@ -183,7 +183,7 @@ def test_a_worker_that_hangs_or_lies_costs_nothing_but_its_own_work(place, clust
 def test_a_run_that_fails_on_two_workers_is_named_with_both(place, cluster):  # noqa: F811
     settings, worker = cluster
     for _ in range(2):
-        worker(preload="from pipeline.runs import executor\nexecutor.compute = lambda run, tell: {}['gone']\n")
+        worker(preload="from pipeline.runs import answers\nanswers.compute_together = lambda runs, tell: {}['gone']\n")
     wait_for_workers(settings.scheduler, 2)
     with pytest.raises(
         RunFailed,

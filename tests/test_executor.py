@@ -16,10 +16,11 @@ from pipeline.data.manifests import Pixels
 from pipeline.experiments.staleness import of_runs
 from pipeline.experiments.suites import Builder
 from pipeline.files import json_digest, write_json
-from pipeline.runs import canaries, executor
+from pipeline.runs import answers, canaries, executor
+from pipeline.runs.answers import Answer, Doubt
 from pipeline.runs.crews import Processes, workers
-from pipeline.runs.executor import Answer, Doubt, RunFailed, Supervisor, run_all
-from pipeline.runs.run import compute
+from pipeline.runs.executor import RunFailed, Supervisor, run_all
+from pipeline.runs.run import compute, compute_together
 from pipeline.sections import Compute
 from tests.conftest import ROOT, TINY, merge
 
@@ -50,10 +51,10 @@ def test_any_number_of_workers_gives_the_same_records(place, monkeypatch):
     together = run_all(runs, TWO, "together", fresh=True)
     assert [r.history for r in alone] == [r.history for r in together]
 
-    def never(run, on_share=None):
+    def never(runs, on_share=None):
         raise AssertionError("computed again")
 
-    monkeypatch.setattr(executor, "compute", never)
+    monkeypatch.setattr(answers, "compute_together", never)
     assert [r.history for r in run_all(runs, ONE, "again")] == [r.history for r in alone]
 
 
@@ -61,11 +62,11 @@ def test_runs_that_differ_in_their_labels_alone_are_computed_once(place, monkeyp
     runs = tiny_runs(networks={"mlp": {"small": [[4, 4]], "same": [[4, 4]], "large": [[6, 6]]}})
     computed = []
 
-    def counted(run, on_share=None):
-        computed.append(run.method)
-        return compute(run, on_share)
+    def counted(runs, on_share=None):
+        computed.extend(run.method for run in runs)
+        return compute_together(runs, on_share)
 
-    monkeypatch.setattr(executor, "compute", counted)
+    monkeypatch.setattr(answers, "compute_together", counted)
     found = {run.method: record for run, record in zip(runs, run_all(runs, ONE, "twins"), strict=True)}
     assert found["small"] == found["same"] != found["large"]
     assert len(computed) == 2
@@ -75,7 +76,7 @@ def test_runs_that_differ_in_their_labels_alone_are_computed_once(place, monkeyp
 def test_a_store_that_cannot_be_written_is_noticed_before_anything_is_computed(place, monkeypatch):
     (place / ".runs").write_text("a file where the folder should be")
     computed = []
-    monkeypatch.setattr(executor, "compute", lambda run, tell: computed.append(run))
+    monkeypatch.setattr(answers, "compute_together", lambda runs, tell: computed.append(runs))
     with pytest.raises(RunFailed, match=r"nothing was computed, because .runs cannot be written: .*"):
         run_all(tiny_runs()[:1], ONE, "full")
     assert not computed
@@ -91,10 +92,12 @@ def test_a_store_that_fills_up_is_explained(place, monkeypatch):
 
 
 def lie(how):
-    """A ``compute`` that does its work and then tells something else."""
+    """A ``compute_together`` that does its work and then tells something else of every run."""
 
-    def compute_and_lie(run, tell=None):
-        record = compute(run, tell)
+    def compute_and_lie(runs, tell=None):
+        return [lie_about(record) for record in compute_together(runs, tell)]
+
+    def lie_about(record):
         if how == "nothing":
             return None
         if how == "fails":
@@ -112,7 +115,7 @@ LIES = ["nothing", "fails", "too good", "not a number", "short"]
 
 @pytest.mark.parametrize("how", LIES)
 def test_what_no_run_can_leave_is_named_and_never_kept(place, monkeypatch, how):
-    monkeypatch.setattr(executor, "compute", lie(how))
+    monkeypatch.setattr(answers, "compute_together", lie(how))
     words = "failed: KeyError: 'no such key'" if how == "fails" else "sent a record that this run cannot have left: "
     with pytest.raises(RunFailed, match=rf"split_mnist 2L \w+ seed 0: this process {words}"):
         run_all(tiny_runs(), ONE, "lies")
@@ -145,7 +148,7 @@ def supervised(place):
     run = tiny_runs()[0]
     crew = MadeUpCrew("a", "b")
     supervisor = Supervisor(crew, "title", {run: None})
-    supervisor.ask(run)
+    supervisor.ask((run,))
     crew.reports[0] = ("a", 0.0)
     return supervisor, crew, compute(run)
 
@@ -160,14 +163,14 @@ def test_a_run_whose_worker_fails_is_given_to_another_once(supervised):
     supervisor, crew, record = supervised
     assert settle(supervisor, crew, 0, Doubt("worker a", "failed: KeyError")) == []
     assert crew.asked[1][1] == {"a"}, "another one"
-    ((_, found),) = settle(supervisor, crew, 1, Answer("worker b", record))
+    ((_, found),) = settle(supervisor, crew, 1, Answer("worker b", [record]))
     assert found == record
     assert not supervisor.attempts
 
 
 def test_a_run_whose_second_worker_fails_too_is_named_with_both(supervised):
     supervisor, crew, _ = supervised
-    settle(supervisor, crew, 0, Answer("worker a", None))
+    settle(supervisor, crew, 0, Answer("worker a", [None]))
     with pytest.raises(RunFailed, match=r"seed 0: worker a sent a record .*; then worker b failed: x; giving up"):
         settle(supervisor, crew, 1, Doubt("worker b", "failed: x"))
 
@@ -182,7 +185,7 @@ def test_a_run_that_takes_ten_times_its_estimate_is_given_to_another_and_the_fir
     assert len(crew.asked) == 1
     supervisor.look_at_the_clock(2 * run.cost)
     assert [avoid for _, avoid in crew.asked] == [set(), {"a"}]
-    assert settle(supervisor, crew, 0, Answer("worker a", record)) == [(run, record)], "slow, but first"
+    assert settle(supervisor, crew, 0, Answer("worker a", [record])) == [(run, record)], "slow, but first"
     assert crew.asked[1][0].cancelled()
     assert not supervisor.attempts
 
@@ -207,7 +210,7 @@ def test_a_slow_machine_makes_estimates_longer_and_a_waiting_run_is_not_overdue(
     crew.names = ["a"]  # it is busy, so a second run waits for it
     supervisor.pace, (waiting, *_) = [1.0], list(supervisor.attempts.values())
     waiting.seconds = 0.0
-    supervisor.ask(run)
+    supervisor.ask((run,))
     for _ in range(20):
         supervisor.look_at_the_clock(0.4 * run.cost)
     assert len(crew.asked) == 2
@@ -219,11 +222,11 @@ def test_what_waits_behind_a_worker_that_hangs_is_given_to_another(supervised, m
     monkeypatch.setattr(executor, "SOONEST", 0.0)
     other = dataclasses.replace(run, seed=9)
     supervisor.expected[other] = None
-    supervisor.ask(other)  # the second worker is idle and does not begin it: it waits behind the first run
+    supervisor.ask((other,))  # the second worker is idle and does not begin it: it waits behind the first run
     for _ in range(2):
         supervisor.look_at_the_clock(6 * run.cost)
     assert len(crew.asked) == 3, "the run that hangs goes to another worker, and the other one is waited for"
-    settle(supervisor, crew, 2, Answer("worker b", record))
+    settle(supervisor, crew, 2, Answer("worker b", [record]))
     supervisor.pace.clear()
     for _ in range(2):
         supervisor.look_at_the_clock(6 * run.cost)
@@ -259,10 +262,10 @@ def test_a_process_that_hangs_is_not_waited_for(place, monkeypatch):
 
 
 def test_what_torch_refuses_is_named(place, monkeypatch):
-    def fail(run, on_share=None):
-        raise torch.linalg.LinAlgError("the algorithm failed to converge")
+    def fail(runs, on_share=None):
+        return [torch.linalg.LinAlgError("the algorithm failed to converge") for _ in runs]
 
-    monkeypatch.setattr(executor, "compute", fail)
+    monkeypatch.setattr(answers, "compute_together", fail)
     with pytest.raises(RunFailed, match=r"split_mnist 2L \w+ seed 0: the algorithm failed to converge"):
         run_all(tiny_runs(), ONE, "wild")
 

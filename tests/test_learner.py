@@ -24,7 +24,7 @@ from noracl.method.fisher import diagonal
 from noracl.method.initialisers import INITIALISERS
 from noracl.method.learner import COMPONENTS
 from noracl.method.network import layers
-from noracl.method.optimisation import SGD, Batches
+from noracl.method.optimisation import SGD, Batches, Lockstep
 from noracl.method.seeds import generator
 from noracl.method.triggers import TRIGGERS
 from tests.helpers import one_hot, plain_loss, toy_stream, toy_task
@@ -99,7 +99,7 @@ def test_clipping_is_by_the_global_norm_with_the_penalty_included():
     learner.regulariser.consolidate(learner.network, torch.full_like(learner.network.theta, 100.0))
     learner.network.theta.add_(0.1)
     before = learner.network.theta.clone()
-    SGD(learner.network, learner.regulariser, rate=0.01, clip=0.5).epoch(batches, torch.arange(96))
+    Lockstep([SGD(learner.network, learner.regulariser, rate=0.01, clip=0.5)]).epoch(batches, torch.arange(96))
     moved = learner.network.theta - before
     assert moved.norm().item() == pytest.approx(0.01 * 0.5, rel=1e-4)
     penalty = 10.0 * 100.0 * 0.1
@@ -174,11 +174,11 @@ def test_every_rule_runs_at_every_depth_and_its_history_adds_up(trigger, hidden)
     assert all(0 < p <= n for p, n in zip(history.plastic, history.parameters, strict=True))
 
 
-FIRING = {"gamma": 0.5, "epsilon": 0.05, "percentile": 100.0, "cooldown": 0, "loss_window": 1, "loss_improvement": 1.0}
+FIRING = {"gamma": 1.0, "epsilon": 0.1, "percentile": 100.0, "cooldown": 1, "loss_window": 1, "loss_improvement": 1.0}
 FIRING |= {"fixed_neurons": 1, "scheduled_neurons": 1, "schedule": (0, 1), "loss_neurons": 1}
 OTHER = {"gamma": 0.7, "epsilon": 0.6, "percentile": 99.0, "cooldown": 9, "loss_window": 2, "loss_improvement": 0.0}
 OTHER |= {"fixed_neurons": 2, "scheduled_neurons": 2, "schedule": (1, 2), "loss_neurons": 2, "fsat_neurons": 2}
-OTHER |= {"scale": 0.5, "random_scale": 0.5, "tau_start": "zero"}
+OTHER |= {"scale": 0.5, "random_scale": 0.5, "tau_start": "zero", "ed_layers": "any", "boost": 3.0}
 
 
 @pytest.mark.parametrize(

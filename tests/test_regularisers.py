@@ -28,7 +28,7 @@ from noracl import (
 )
 from noracl.method.fisher import diagonal
 from noracl.method.network import Network, embed, layers, reorder_inputs
-from noracl.method.optimisation import SGD
+from noracl.method.optimisation import SGD, Lockstep
 from noracl.method.regularisers import REGULARISERS, register
 from noracl.method.regularisers.ewc import EWC
 from noracl.method.regularisers.synaptic_intelligence import SynapticIntelligence
@@ -234,7 +234,7 @@ class Fast:
         return self
 
     def epoch(self):
-        SGD(self.network, self.regulariser, RATE, CLIP).epoch(self.rows, torch.arange(12))
+        Lockstep([SGD(self.network, self.regulariser, RATE, CLIP)]).epoch(self.rows, torch.arange(12))
 
     def end(self):
         fisher = diagonal(self.network, self.rows, FisherSettings(), generator(0))

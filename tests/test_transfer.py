@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from noracl import GrowthEvent, GrowthSettings, learn, permuted
 from noracl.analysis.transfer import BEGINNING, Observation, Observer, Update, births, moments, observe, ratios, silence
 from noracl.method.network import layers
-from noracl.method.optimisation import SGD
+from noracl.method.optimisation import SGD, Lockstep
 from tests.helpers import batch, network, toy_stream, toy_task
 from tests.test_learner import QUICK, SMALL
 
@@ -62,19 +62,20 @@ def test_looking_on_changes_not_a_byte(trigger):
 
 def recorded(monkeypatch):
     """Let every epoch leave (sizes, weights before each step and after the last)."""
-    epochs, step, epoch = [], SGD._step, SGD.epoch
+    epochs, step, epoch = [], SGD.step, Lockstep.epoch
 
-    def remember_step(self, x, targets):
+    def remember_step(self, gradient, number):
         epochs[-1][1].append(self.network.theta.clone())
-        return step(self, x, targets)
+        step(self, gradient, number)
 
-    def remember_epoch(self, batches, order, on_step):
-        epochs.append((self.network.sizes, []))
-        epoch(self, batches, order, on_step)
-        epochs[-1][1].append(self.network.theta.clone())
+    def remember_epoch(self, batches, order):
+        (sgd,) = self.members
+        epochs.append((sgd.network.sizes, []))
+        epoch(self, batches, order)
+        epochs[-1][1].append(sgd.network.theta.clone())
 
-    monkeypatch.setattr(SGD, "_step", remember_step)
-    monkeypatch.setattr(SGD, "epoch", remember_epoch)
+    monkeypatch.setattr(SGD, "step", remember_step)
+    monkeypatch.setattr(Lockstep, "epoch", remember_epoch)
     return epochs
 
 

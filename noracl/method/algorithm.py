@@ -25,7 +25,7 @@ COMPONENTS = ("sgd", "evaluation", "consolidation", "effective_dimension", "fish
 
 
 class Algorithm:
-    """Algorithm 1; ``Learner`` sets up the state and is what people use."""
+    """Algorithm 1 in parts; ``Learner`` sets up the state and is what people use."""
 
     settings: Settings  #: what it was made with
     callbacks: Callbacks
@@ -45,6 +45,10 @@ class Algorithm:
     cooldown: int
     history: History  #: accuracies, widths and growth events so far
     seconds: dict[str, float]  #: seconds per component so far (appendix A.7)
+    task: Task  #: the task under way, its number, its mini-batches and the steps on them
+    number: int
+    batches: Batches
+    sgd: SGD
     tests: list[Task]  #: of each task that was learnt, what it is tested on
     test_inputs: dict[int, Tensor]
 
@@ -61,7 +65,9 @@ class Algorithm:
         assert self.classes is not None
         check_task("task", task, self.network.sizes[0], self.classes, self.scale, self.shift, tested=False)
 
-    def _learn(self, given: Task) -> None:  # one pass of the outer loop
+    # The parts of one pass of the outer loop, which ``together.learn_task`` puts together
+
+    def _prepare(self, given: Task, batches: Batches | None) -> None:  # mini-batches may come from another learner
         if not hasattr(self, "network"):
             self.device = self.device or given.x.device
             self.classes = self.classes or max(2, int(given.y.max()) + 1 if len(given.y) else 2)
@@ -69,43 +75,54 @@ class Algorithm:
         task = given.to(self.device)
         self._check(task)
         require_memory(self.network.sizes, len(task.x), task.x.device)
-        by, number = self.settings.optimisation, len(self.history.widths) + 1
-        later = number > 1
-        epochs, rate = (by.epochs_later, by.rate_later) if later else (by.epochs_first, by.rate_first)
-        warn_of(task, self.scale, self.shift, epochs, rate, by.batch_size)
-        self.task, self.number, self.losses, self.batches = task, number, [], self._batches(task)
+        self.task, self.number, self.losses = task, len(self.history.widths) + 1, []
+        warn_of(task, self.scale, self.shift, self._epochs, self._rate, self.settings.optimisation.batch_size)
+        self.batches = batches or self._batches(task)
         with self._clock("evaluation"):
             self.history.untrained.append(self._accuracy(task, self.untrained))
             self.history.zero_shot.append(self._accuracy(task, self.network))
         if task.columns is not None:
             self._reorder(task.columns.argsort())
-        sgd: SGD | None = None
-        for epoch in range(1, epochs + 1):
-            if later:
-                self._grow_by_calendar(epoch - 1)
-            if sgd is None or sgd.network is not self.network:
-                sgd = SGD(self.network, self.regulariser, rate, by.clip, by.clip_by)
-            sgd.rate = rate * (self.settings.growth.boost if self.cooldown > 0 else 1.0)
-            order = torch.randperm(len(task.x), generator=self.draws["order"]).to(task.x.device)
-            self._train(sgd, order, epoch)
-            if later:
-                self._grow_by_signals(epoch)
-        self._consolidate()
-        if task.columns is not None:
-            self._reorder(task.columns)
-        self._record()
-        del self.task, self.batches
+        self._make_steps()
 
-    def _train(self, sgd: SGD, order: Tensor, epoch: int) -> None:
-        on_step, on_epoch = self.callbacks.step, self.callbacks.epoch
-        tell = None if on_step is None else lambda step: on_step(self, step)
-        try:
-            with self._clock("sgd"):
-                sgd.epoch(self.batches, order, tell)
-        except NonFiniteLoss as error:
+    def _before_epoch(self, epoch: int) -> None:
+        if self.number > 1:
+            self._grow_by_calendar(epoch - 1)
+        if self.sgd.network is not self.network:
+            self._make_steps()
+        self.sgd.rate = self._rate * (self.settings.growth.boost if self.cooldown > 0 else 1.0)
+
+    def _after_epoch(self, epoch: int) -> None:
+        if isinstance(error := self.sgd.error, NonFiniteLoss):
             raise NonFiniteLoss(f"the loss became non-finite at task {self.number}, epoch {epoch}, {error}") from None
-        if on_epoch is not None:
-            on_epoch(self, epoch)
+        if error is not None:
+            raise error
+        if self.callbacks.epoch is not None:
+            self.callbacks.epoch(self, epoch)
+        if self.number > 1:
+            self._grow_by_signals(epoch)
+
+    def _finish(self) -> None:
+        self._consolidate()
+        if self.task.columns is not None:
+            self._reorder(self.task.columns)
+        self._record()
+        del self.task, self.batches, self.sgd
+
+    def _make_steps(self) -> None:
+        by, on_step = self.settings.optimisation, self.callbacks.step
+        self.sgd = SGD(self.network, self.regulariser, self._rate, by.clip, by.clip_by)
+        self.sgd.on_step = None if on_step is None else lambda step: on_step(self, step)
+
+    @property
+    def _epochs(self) -> int:
+        by = self.settings.optimisation
+        return by.epochs_later if self.number > 1 else by.epochs_first
+
+    @property
+    def _rate(self) -> float:
+        by = self.settings.optimisation
+        return by.rate_later if self.number > 1 else by.rate_first
 
     def _grow_by_calendar(self, epoch: int) -> None:  # before an epoch of a later task
         self._grow(epoch, self.trigger.before_epoch(self.settings.growth, epoch, self.network.widths), [])

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import torch
 from torch import Generator, Tensor
 
+from noracl.method.backprop import Backprop
 from noracl.method.checks import choice, require, settle, whole
-from noracl.method.network import Backprop, Batch, Network, layers
+from noracl.method.network import Batch, Network, layers
 
 ESTIMATORS = ("per_sample", "batch")
 LABELS = ("true", "sampled", "exact")
@@ -37,8 +38,8 @@ def diagonal(network: Network, batches: Iterable[Batch], settings: FisherSetting
     per_sample = settings.estimator == "per_sample"
     total, terms = torch.zeros_like(network.theta), 0
     for x, targets in batches:
-        backprop = Backprop(network, len(x))
-        logits = backprop.forward(x)
+        backprop = Backprop([network], len(x))
+        logits, (own,) = backprop.forward(x)[0], backprop.passes
         if settings.labels == "sampled":
             drawn = torch.multinomial(logits.t().softmax(1).cpu(), 1, generator=generator)
             targets = torch.zeros_like(logits).t().scatter_(1, drawn.to(logits.device), 1.0)
@@ -46,9 +47,9 @@ def diagonal(network: Network, batches: Iterable[Batch], settings: FisherSetting
             squares = expected_squares(backprop, logits)
         else:
             backprop.backward(targets)
-            squares = [deltas * deltas for deltas in backprop.deltas]
+            squares = [deltas * deltas for deltas in own.deltas]
         matrices = layers(total, network.sizes)
-        for (deltas, inputs), squared, matrix in zip(backprop.pairs(), squares, matrices, strict=True):
+        for (deltas, inputs), squared, matrix in zip(own.pairs(x), squares, matrices, strict=True):
             if per_sample:
                 matrix.addmm_(squared, inputs * inputs)  # gradients are δaᵀ: their squares sum to (D∘D)(A∘A)ᵀ
             else:
@@ -60,9 +61,10 @@ def diagonal(network: Network, batches: Iterable[Batch], settings: FisherSetting
 
 def expected_squares(backprop: Backprop, logits: Tensor) -> list[Tensor]:
     """Σ p(c)·D∘D over the classes c, D being the deltas if all samples had label c: one backward pass per class."""
-    squares = [torch.zeros_like(deltas) for deltas in backprop.deltas]
+    (own,) = backprop.passes
+    squares = [torch.zeros_like(deltas) for deltas in own.deltas]
     for label, probability in zip(torch.eye(len(logits)).to(logits), logits.softmax(0), strict=True):
         backprop.backward(label.expand(backprop.rows, -1))
-        for squared, deltas in zip(squares, backprop.deltas, strict=True):
+        for squared, deltas in zip(squares, own.deltas, strict=True):
             squared.addcmul_(deltas * deltas, probability)
     return squares

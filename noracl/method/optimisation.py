@@ -1,14 +1,15 @@
 """Plain SGD with clipped gradients (section 3, appendix A.1.3): the hot loop."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from noracl.method.backprop import Backprop
 from noracl.method.checks import choice, number, settle, whole
-from noracl.method.network import Backprop, Batch, Network, layers
+from noracl.method.network import Batch, Network, layers
 from noracl.method.regularisers import Regulariser
 
 CLIPPING = ("norm", "value")
@@ -70,36 +71,58 @@ class Batches:
 
 
 class SGD:
-    """Updates a network in place; one that has grown needs a new one."""
+    """One network's steps, made in place; a network that has grown needs a new one."""
+
+    on_step: Callable[[int], None] | None = None  #: is told the number of each step
+    error: Exception | None = None  #: what ended its steps
 
     def __init__(
         self, network: Network, regulariser: Regulariser, rate: float, clip: float | None, clip_by: str = "norm"
     ) -> None:
         self.network, self.regulariser, self.rate = network, regulariser, rate
         self.clip, self.by_norm = math.inf if clip is None else clip, clip_by == "norm"
-        self.gradient = torch.empty_like(network.theta)
-        self.matrices = layers(self.gradient, network.sizes)
-        self.passes: dict[int, Backprop] = {}
 
-    @torch.inference_mode()
-    def epoch(self, batches: Batches, order: Tensor, on_step: Callable[[int], None] | None = None) -> None:
-        """One pass over the rows in the given order."""
-        for step, index in enumerate(torch.split(order, batches.batch_size), start=1):
-            if not self._step(*batches.load(index)):
-                raise NonFiniteLoss(f"step {step}")
-            if on_step is not None:
-                on_step(step)
-
-    def _step(self, x: Tensor, targets: Tensor) -> bool:
-        """θ ← θ − η·clip(∇L), L being Eq. 2 on one mini-batch; False if ∇L is not finite."""
-        rows, theta, gradient = len(x), self.network.theta, self.gradient
-        if rows not in self.passes:
-            self.passes[rows] = Backprop(self.network, rows)
-        self.passes[rows].gradient(x, targets, self.matrices)
+    def step(self, gradient: Tensor, number: int) -> None:
+        """θ ← θ − η·clip(∇L), L being Eq. 2 on one mini-batch, from the gradient of its first part."""
+        theta = self.network.theta
         self.regulariser.penalise(theta, gradient)
         norm = math.sqrt(gradient.dot(gradient).item())
+        if not math.isfinite(norm):
+            raise NonFiniteLoss(f"step {number}")
         shrink = self.clip / norm if self.by_norm and norm > self.clip else 1.0
         if not self.by_norm:
             gradient.clamp_(-self.clip, self.clip)
         theta.add_(gradient, alpha=-self.rate * shrink)
-        return math.isfinite(norm)
+        if self.on_step is not None:
+            self.on_step(number)
+
+
+class Lockstep:
+    """Networks that take each step on the same mini-batch; each gets the bytes that it gets alone."""
+
+    def __init__(self, members: Sequence[SGD]) -> None:
+        self.members, self.passes = members, dict[int, Backprop]()
+        flat = members[0].network.theta.new_empty(max(one.network.parameters for one in members))
+        gradients = [flat[: one.network.parameters] for one in members]  # one after the other, so in the same place
+        matrices = [layers(own, one.network.sizes) for own, one in zip(gradients, members, strict=True)]
+        self.own = list(zip(range(len(members)), members, gradients, matrices, strict=True))
+
+    @torch.inference_mode()
+    def epoch(self, batches: Batches, order: Tensor) -> None:
+        """One pass over the rows in the given order; a network whose step fails takes no more, and keeps the error."""
+        for step, index in enumerate(torch.split(order, batches.batch_size), start=1):
+            x, targets = batches.load(index)
+            rows = len(x)
+            if rows not in self.passes:
+                self.passes[rows] = Backprop([one.network for one in self.members], rows)
+            backprop = self.passes[rows]
+            backprop.run(x, targets)
+            for member, sgd, gradient, matrices in self.own:
+                if sgd.error is None:
+                    backprop.gradient(member, matrices)
+                    try:
+                        sgd.step(gradient, step)
+                    except Exception as error:
+                        sgd.error = error
+                        if all(one.error for one in self.members):
+                            return

@@ -4,12 +4,14 @@ A suite is named by its place, table/name: its results are in reports/results/ta
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from noracl import Settings
 from pipeline.config import ON_FEATURES, PERMUTED, Params
 from pipeline.data.manifests import Manifest, read_manifest
+from pipeline.plain_yaml import ParamsError
 from pipeline.runs.run import Run
 
 STATIC = {"trigger": "none"}
@@ -135,6 +137,7 @@ def suites(params: Params, manifest_of: Callable[[str], Manifest] = read_manifes
         add(f"ablations/{name}", f"ablations@{name}", make.ablations, name)
     add(f"sensitivity/{PERMUTED}", "sensitivity", make.sensitivity)
     for name in params.readings:
-        read = params.under(name).model_copy(update={"seeds": params.reading_seeds})
-        add(f"readings/{name}", f"reading@{name}", Builder(read, manifest_of).reading)
+        with suppress(ParamsError):  # with other values elsewhere a reading may not be possible
+            read = params.under(name).model_copy(update={"seeds": params.reading_seeds})
+            add(f"readings/{name}", f"reading@{name}", Builder(read, manifest_of).reading)
     return {suite.name: suite for suite in found}

@@ -120,6 +120,8 @@ def main(arguments: list[str]) -> None:
     known = suites(params)
     parser = argparse.ArgumentParser(prog="python -m pipeline train", description=__doc__)
     parser.add_argument("suite", choices=known, metavar="SUITE", help=", ".join(known))
+    for reading in {name.removeprefix("readings/") for name in arguments if name not in known} & set(params.readings):
+        params.under(reading)  # says why it cannot be used
     suite = known[parser.parse_args(arguments).suite]
     runs = suite.runs()
     if any(run.data.kind == "pixels" and run.data != manifest_of(params) for run in runs):

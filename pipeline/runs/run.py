@@ -1,12 +1,13 @@
 """One run: what decides it, the key it is stored under, and how it is computed."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 
-from noracl import Callbacks, NullSpaceExhausted, Settings, learn
+from noracl import Callbacks, NullSpaceExhausted, Outcome, Settings, learn_together
 from noracl.analysis import transfer
 from noracl.method.network import count
 from pipeline.data.cifar10 import WIDTH
@@ -68,7 +69,7 @@ class Run:
             "data": digest(self.data),
             "stream": self.stream.model_dump(exclude={"tasks"}),
             "outputs": self.outputs,
-            "settings": asdict(self.settings) | {"growth": self.settings.growth.decisive},
+            "settings": _decisive(self.settings),
             "seed": self.seed,
         }
         if self.observed:  # what is seen at the end depends on where the stream ends
@@ -85,20 +86,61 @@ class Run:
         return epochs * images / (5 if self.stream.kind == "split" else 1) / optimisation.batch_size * step
 
 
+def _decisive(settings: Settings) -> dict[str, Any]:
+    """What decides a run; a switch at its usual value is left out, so that keys are what they were before it came."""
+    found = asdict(settings) | {"growth": settings.growth.decisive}
+    for field, usual, _ in canaries.SWITCHES:
+        part, name = field.split(".")
+        if found[part].get(name) == usual:
+            del found[part][name]
+    return found
+
+
 def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record:
     """Compute a run from scratch, on one thread; ``on_share`` hears of each finished share of it."""
+    (result,) = compute_together([run], on_share)
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def compute_together(runs: Sequence[Run], on_share: Callable[[float], None] | None = None) -> list[Record | Exception]:
+    """Compute runs in lock-step, which see the same mini-batches (``groups.company``): records, or what ended a run."""
     torch.set_num_threads(1)
-    stream = build_stream(run.data, run.stream, run.outputs, run.seed)
+    first, share = runs[0], 1 / (len(runs) * runs[0].tasks)
+    stream = build_stream(first.data, first.stream, first.outputs, first.seed)
     start, start_cpu = time.perf_counter(), time.process_time()
-    tell = None if on_share is None else Callbacks(task=lambda learner, task: on_share(1 / len(stream.tasks)))
-    history, infeasible, observation, seconds = None, None, None, {}
-    try:
-        if run.observed:
-            outcome, observation = transfer.observe(stream, run.settings, run.seed, callbacks=tell)
-        else:
-            outcome = learn(stream, run.settings, run.seed, callbacks=tell)
-        history, seconds = outcome.history, outcome.seconds
-    except NullSpaceExhausted as error:
-        infeasible = str(error)
-    total = {"total": time.perf_counter() - start, "cpu": time.process_time() - start_cpu}
-    return Record(run.tasks, history, infeasible, {**seconds, **total}, machine(), observation)
+    tell = None if on_share is None else Callbacks(task=lambda learner, task: on_share(share))
+    observation, outcomes = None, list[Outcome | Exception]()
+    if first.observed:
+        try:
+            outcome, observation = transfer.observe(stream, first.settings, first.seed, callbacks=tell)
+            outcomes.append(outcome)
+        except Exception as error:
+            outcomes.append(error)
+    else:
+        outcomes = learn_together(stream, [run.settings for run in runs], first.seed, tell)
+    spent = {"total": time.perf_counter() - start, "cpu": time.process_time() - start_cpu}
+    return [
+        _record(run, outcome, observation, {name: seconds * part for name, seconds in spent.items()})
+        for run, outcome, part in zip(runs, outcomes, _parts(outcomes, spent["total"]), strict=True)
+    ]
+
+
+def _parts(outcomes: Sequence[Outcome | Exception], total: float) -> list[float]:
+    """The share of the time that each outcome took: by its own clocks, and an error whatever these leave."""
+    own = [None if isinstance(one, Exception) else sum(one.seconds.values()) for one in outcomes]
+    known = sum(seconds or 0.0 for seconds in own)
+    left = max(total - known, 0.0) / max(own.count(None), 1)
+    seconds = [left if one is None else one for one in own]
+    return [one / (sum(seconds) or 1.0) for one in seconds]
+
+
+def _record(
+    run: Run, outcome: Outcome | Exception, observation: transfer.Observation | None, spent: dict[str, float]
+) -> Record | Exception:
+    if isinstance(outcome, NullSpaceExhausted):
+        return Record(run.tasks, None, str(outcome), spent, machine(), None)
+    if isinstance(outcome, Exception):
+        return outcome
+    return Record(run.tasks, outcome.history, None, outcome.seconds | spent, machine(), observation)

@@ -20,7 +20,7 @@ import torch
 
 from noracl import EWCSettings, Learner, Network, OnlineEWC, Settings, Stream, learn
 from noracl.method.network import layers
-from noracl.method.optimisation import SGD, Batches
+from noracl.method.optimisation import SGD, Batches, Lockstep
 from noracl.method.seeds import generator
 from pipeline.config import PERMUTED, load
 from pipeline.data.manifests import read_manifest
@@ -72,13 +72,13 @@ class Setting:
         self.network = Network.initialise(self.sizes, "glorot", generator(0))
         self.ewc = OnlineEWC(EWCSettings(strength=STRENGTH))
         self.ewc.consolidate(self.network, torch.rand_like(self.network.theta) * 1e-4)
-        self.sgd = SGD(self.network, self.ewc, RATE, CLIP)
+        self.lockstep = Lockstep([SGD(self.network, self.ewc, RATE, CLIP)])
         self.order = torch.randperm(60000, generator=generator(1))[: steps * 256]
         self.y = data.y
 
     def ours(self) -> None:
         """The library's epoch."""
-        self.sgd.epoch(self.batches, self.order)
+        self.lockstep.epoch(self.batches, self.order)
 
     @torch.inference_mode()
     def bare(self) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from noracl.method.backprop import Backprop
 from noracl.method.checks import require
-from noracl.method.network import Backprop, Batch, Network, layers
+from noracl.method.network import Batch, Network, layers
 from noracl.method.regularisers import Quadratic, register
 
 
@@ -30,10 +31,10 @@ def sensitivity(network: Network, batches: Iterable[Batch]) -> Tensor:
     """Mean over samples of |∂‖F(x)‖² / ∂θ|, F(x) being the logits (Aljundi's Eq. 2 for several outputs)."""
     total, samples = torch.zeros_like(network.theta), 0
     for x, _ in batches:
-        backprop = Backprop(network, len(x))
-        torch.mul(backprop.forward(x), 2, out=backprop.deltas[-1])
+        backprop = Backprop([network], len(x))
+        torch.mul(backprop.forward(x), 2, out=backprop.errors)
         backprop.descend()
-        for (deltas, inputs), matrix in zip(backprop.pairs(), layers(total, network.sizes), strict=True):
+        for (deltas, inputs), matrix in zip(backprop.passes[0].pairs(x), layers(total, network.sizes), strict=True):
             matrix.addmm_(deltas.abs(), inputs.abs())  # gradients are δaᵀ: their absolute values sum to |D||A|ᵀ
         samples += len(x)
     require(samples > 0, "batches must hold at least one mini-batch")
