@@ -15,7 +15,7 @@ from pipeline.plain_yaml import ParamsError
 STAGES = {
     "download": ("data.download", "data/DATASET: mnist, cifar10 or resnet18, from the first source that answers"),
     "pixels": ("data.mnist", "reports/data/mnist.json: what decides MNIST as training sees it"),
-    "features": ("experiments.features", "data/features/NAME and their manifest: CIFAR-10 through a frozen ResNet18"),
+    "features": ("experiments.features", "data/features/SIZE and their manifest: CIFAR-10 through a frozen ResNet18"),
     "canaries": ("experiments.staleness", "reports/canaries: numbers of tiny runs, which tell what is stale"),
     "golden": ("experiments.golden", "reports/golden.json: the beginnings of the golden runs, which any CPU repeats"),
     "train": ("experiments.train", "reports/results/SUITE: all runs of a suite, such as main/split_mnist-noracl"),

@@ -18,7 +18,7 @@ from pipeline.readings import changed, problems
 from pipeline.sections import Benchmark, FileName, RowName, Section, Shapes
 
 PERMUTED = "permuted_mnist"  # the benchmark of the stress tests, the sensitivity study, the costs and the transfer
-ON_FEATURES = "split_cifar10_128"  # the benchmark whose variants are the image sizes that were compared
+ON_FEATURES = "split_cifar10"  # the benchmark whose image size was chosen
 #: What ``noracl`` holds; the other settings of growth belong into ``heuristics``.
 RULE = ("trigger", "init", "gamma", "epsilon", "percentile", "cooldown", "scale", "tau_start", "ed_layers", "boost")
 #: More than this is a slip of the pen, or fills the memory.
@@ -67,7 +67,7 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _names_exist(self) -> "Params":
-        datasets = ["mnist", *(f"cifar10_{name}" for name in self.encoder.images)]
+        datasets = ["mnist", *(f"cifar10_{size}" for size in self.encoder.sizes)]
         for name, one in self.benchmarks.items():
             for key, allowed in (("data", datasets), ("networks", list(self.networks))):
                 if (value := getattr(one, key)) not in allowed:
@@ -84,8 +84,6 @@ class Params(Section):
                 raise ValueError(f"benchmarks.{needed} must be a {kind} stream: {users} are its variants")
         if self.image_sizes.seed not in self.seeds:
             raise ValueError(f"image_sizes.seed must be one of seeds, got {self.image_sizes.seed}")
-        if unknown := set(self.image_sizes.images) - set(self.encoder.images):
-            raise ValueError(f"image_sizes.images names {', '.join(sorted(unknown))}, which encoder.images lacks")
         heads = self.networks[self.benchmarks[ON_FEATURES].networks]
         if unknown := set(self.image_sizes.heads) - set(heads):
             raise ValueError(f"image_sizes.heads names {', '.join(sorted(unknown))}, which {ON_FEATURES} does not have")

@@ -58,7 +58,6 @@ Shapes = Annotated[tuple[Widths, ...], Field(min_length=1), AfterValidator(one_p
 FileName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,40}$")]  # becomes part of one
 RowName = Annotated[str, Field(pattern=r"^[^|:<>`\\]{1,60}$")]  # becomes a cell of a table
 ImageSize = Annotated[int, Field(ge=32, le=512)]
-Interpolation = Literal["bilinear", "bicubic"]  # of enlarged images; ``pipeline.data.encoder`` says how
 Limit = Annotated[int, Field(ge=60, le=60000)] | None
 Unique = Annotated[tuple[One, ...], Field(min_length=1), AfterValidator(distinct)]
 
@@ -91,14 +90,9 @@ class Weights(Section):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
-class Image(Section):
-    size: ImageSize
-    interpolation: Interpolation
-
-
 class Encoder(Section):
     weights: Annotated[dict[RowName, Weights], Field(min_length=1)]
-    images: Annotated[dict[FileName, Image], Field(min_length=1)]
+    sizes: Unique[ImageSize]
     mean: tuple[float, float, float]
     deviation: tuple[Positive, Positive, Positive]
 
@@ -156,7 +150,6 @@ class Benchmark(Section):
 
 
 class ImageSizes(Section):
-    images: Annotated[Unique[FileName], Field(min_length=3, max_length=3)]  # dvc.yaml names the manifests of three
     seed: Seed
     heads: Unique[RowName]
 

@@ -30,7 +30,6 @@ from tests.conftest import ROOT, Clone, clone_of_this
 
 SUITES = ("main/split_mnist-static", "main/split_mnist-noracl")
 HEADS = "cifar10/split_cifar10-static"  # on the features of made-up images
-RECIPE = "224_bicubic"  # by which these are enlarged
 TABLES = (
     *("reports/tables/main.csv", "reports/tables/main.md", "reports/metrics.json"),
     "reports/plots/accuracy/split_mnist.csv",
@@ -109,12 +108,12 @@ class Chaos:
                     "noracl": {"percentile": 100.0},
                 },
                 "split_cifar10": {
-                    **{"stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
+                    **{"data": "cifar10_32", "stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
                     "training": {"optimisation": {"epochs_first": 2, "epochs_later": 2}},
                 },
             },
         }
-        small["encoder"] = {"images": {RECIPE: {"size": 32}}}
+        small["encoder"] = {"sizes": [32]}
         small["data"]["cifar10"] = {"limit": 300}
         heads = ("128×128", "256×256", "512×512", "1024×1024", "172×134")
         small["networks"]["heads"] = {name: [[width, 4]] for width, name in enumerate(heads, start=4)}
@@ -122,7 +121,7 @@ class Chaos:
         for copied in (folder / "mirror", folder / "repo/data/mnist"):
             shutil.copytree(ROOT / "data/mnist", copied)
         clone.run("python", "-m", "pipeline", "pixels")
-        for stage in (("features", RECIPE), ("train", HEADS)):
+        for stage in (("features", "32"), ("train", HEADS)):
             clone.run("python", "-m", "pipeline", *stage)
         chaos = cls(clone, random.Random(seed), suites)
         chaos.heads = (clone.folder / f"reports/results/{HEADS}/runs.csv").read_bytes()
@@ -390,7 +389,7 @@ class Chaos:
         """A file of features reversed, cut, swapped for another or gone: nothing is trained on it, and it is mended."""
         fault, kind = "features damaged", self.draws.choice(("reversed", "cut", "swapped", "gone"))
         train, extract = (("python", "-m", "pipeline", *words) for words in (("train", HEADS), ("features", "32")))
-        folder = self.clone.folder / f"data/features/{RECIPE}"
+        folder = self.clone.folder / "data/features/32"
         results = self.clone.folder / f"reports/results/{HEADS}/runs.csv"
         with self.trying(fault):
             path, other = folder / "train-000.npz", folder / "test-000.npz"
@@ -406,7 +405,7 @@ class Chaos:
             for record in self.of_heads():
                 record.unlink()
             output = self.clone.run(*train, ok=False)
-            told = f"run `dvc repro features@{RECIPE}`" in output and "Traceback" not in output
+            told = "run `dvc repro features@32`" in output and "Traceback" not in output
             self.demand(fault, told and not self.of_heads(), f"{kind}:\n{output}")
             self.clone.run(*extract)
             self.clone.run(*train)

@@ -18,11 +18,10 @@ from tests.helpers import hashes, made_up_cifar10, made_up_weights
 
 ROOT = Path(__file__).parent.parent
 _SHORT = {"optimisation": {"epochs_first": 1, "epochs_later": 2}}
-_HEADS = {"stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]], "training": _SHORT}
 TINY = {
     "seeds": [0],
     "data": {"mnist": {"limit": 300}, "cifar10": {"limit": 300}},
-    "encoder": {"images": {"64": {"size": 40}, "128": {"size": 32}, "224": {"size": 36}, "224_bicubic": {"size": 40}}},
+    "encoder": {"sizes": [32, 40]},
     "training": _SHORT,
     "noracl": {"percentile": 100.0},
     "networks": {
@@ -36,8 +35,10 @@ TINY = {
         "permuted_mnist": {"stream": {"tasks": 2}, "start": [[4, 4]]},
         "rotated_mnist": {"stream": {"angles": [0, 45]}, "start": [[4, 4]]},
         "split_mnist": {"stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
-        "split_cifar10": _HEADS,
-        "split_cifar10_128": _HEADS,
+        "split_cifar10": {
+            **{"data": "cifar10_32", "stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
+            "training": _SHORT,
+        },
     },
     "stress": {
         **{"short": 2, "long": 3, "noracl": [4, 4], "long_only": ["64x64"]},

@@ -100,5 +100,5 @@ def test_split_cifar10():
         "well beyond the paper's size"
     )
     sizes = table("cifar10_sizes").xs("NORACL", level="row")["params_mean"]
-    assert sizes.idxmax() == PARAMS.benchmarks["split_cifar10_128"].data.replace("cifar10", "size")
+    assert sizes.idxmax() == PARAMS.benchmarks["split_cifar10"].data.replace("cifar10", "size")
     assert sizes.min() == heads.loc["128×128", "params_mean"], "not at all"

@@ -80,7 +80,7 @@ TASKS = [PARAMS.benchmarks[name].stream.tasks for name in STREAMS]
 PER_TASK = {"fixed": RULES["fixed_neurons"], "scheduled": RULES["scheduled_neurons"] * len(RULES["schedule"])}
 BATCHES, PAIRS = PARAMS.training["fisher"]["batches"], ", ".join(f"({a},{b})" for a, b in SPLIT.stream.pairs[:2])
 SIZES = pd.read_csv("reports/tables/cifar10_sizes.csv").set_index("row").loc[HEADS].groupby("benchmark")["acc_mean"]
-OURS = [f"{SIZES.mean()[f'size_{size}']:.1f}" for size in PARAMS.image_sizes.images]
+OURS = [f"{SIZES.mean()[f'size_{size}']:.1f}" for size in PARAMS.encoder.sizes]
 THEIRS = PAPER["cifar10"].loc["split_cifar10"].loc[HEADS, "acc"]
 FLAT = [PAPER["main"].loc[("split_mnist", f"2L {name}"), "acc"] for name in MLP]
 #: Phrases, and the numbers in them as params.yaml, the paper's tables, our tables or the code have them.
@@ -90,7 +90,6 @@ FACTS = {
         ("at most {:g} point of accuracy", PARAMS.tolerances.accuracy_points),
         ("or {:g} % of the parameters", 100 * PARAMS.tolerances.params_share),
         ("[stress tests of {}] and [{} tasks]", STRESS.short, STRESS.long),
-        ("[CIFAR-10 at {} pixels]", PARAMS.encoder.images["128"].size),
     ],
     DIFFERENCES: [],
     RECONSTRUCTION: [
@@ -116,7 +115,7 @@ FACTS = {
         ("the digit pairs are {}, … in this order", PAIRS),
         ("heads on {} features", WIDTH),
         ("the 32 × 32 images",),
-        ("(`image_sizes` in `params.yaml`: {})", listed(PARAMS.image_sizes.images)),
+        ("`encoder.sizes` in `params.yaml`: {})", listed(PARAMS.encoder.sizes)),
         ("The paper reports {} % for these, a mean of {:.1f} %", listed(THEIRS), THEIRS.mean()),
         ("Our means at the three sizes are {} %", listed(OURS)),
         ("class pairs are {}, … in this order", PAIRS),
@@ -221,17 +220,6 @@ def test_choices_without_a_number_are_those_of_params():
     assert CIFAR.stream.pairs == SPLIT.stream.pairs
     selected = pd.read_csv("reports/paper/selected_on.csv")
     assert list(selected[selected["table"] == "cifar10"]["row"]) == HEADS, "the other heads played no part"
-
-
-def test_heads_are_compared_as_the_notes_say():
-    recipe = PARAMS.encoder.images[CIFAR.data.removeprefix("cifar10_")]
-    assert (recipe.size, recipe.interpolation) == (224, "bicubic")
-    sizes = [PARAMS.encoder.images[name] for name in PARAMS.image_sizes.images]
-    assert {image.interpolation for image in sizes} == {"bilinear"}
-    compared = PARAMS.benchmarks["split_cifar10_128"]
-    assert compared.noracl == CIFAR.noracl | {"ed_layers": "own"}, "the growth rule of that time"
-    same = {"title": "", "table": "", "data": "", "noracl": {}}
-    assert compared.model_copy(update=same) == CIFAR.model_copy(update=same), "apart from that, the same"
 
 
 def test_captions_judge_nothing():

@@ -179,14 +179,14 @@ def test_table_2_is_complete():
 
 
 def test_the_image_size_follows_from_the_static_heads():
-    """128 pixels: the size whose mean over the compared heads is nearest to the paper's, as the notes say."""
+    """The size whose mean over the compared heads is nearest to the paper's, as the notes say."""
     sizes = pd.read_csv("reports/tables/cifar10_sizes.csv")
     paper = pd.read_csv("reports/paper/cifar10.csv").set_index("row")["acc"]
     heads = list(PARAMS.image_sizes.heads)
     means = sizes[sizes["row"].isin(heads)].groupby("benchmark")["acc_mean"].mean()
-    assert set(means.index) == {f"size_{size}" for size in PARAMS.image_sizes.images}
+    assert set(means.index) == {f"size_{size}" for size in PARAMS.encoder.sizes}
     nearest = (means - paper[heads].mean()).abs().idxmin()
-    assert nearest.replace("size", "cifar10") == PARAMS.benchmarks["split_cifar10_128"].data
+    assert nearest.replace("size", "cifar10") == PARAMS.benchmarks["split_cifar10"].data
 
 
 def test_a_cell_with_an_infeasible_run_has_no_mean():
@@ -235,13 +235,11 @@ def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
         frame.to_csv(tmp_path / f"{suite.name}.csv", index=False)
     monkeypatch.setattr(costs_table, "TIMING", tmp_path)
     rows = [line.strip("| ").split(" | ") for line in costs_table.hours_markdown(PARAMS).splitlines()]
-    assert {row[0]: int(row[1]) for row in rows[2:10]} == {
-        **{"main": 120, "cifar10": 30, "cifar10_128": 30, "cifar10_sizes": 8},
-        **{"stress tests": 20, "ablations": 150, "sensitivity": 45, "readings": 879},
+    assert {row[0]: int(row[1]) for row in rows[2:8]} == {
+        **{"main": 120, "cifar10": 30, "cifar10_sizes": 8, "stress tests": 20, "ablations": 150, "sensitivity": 45}
     }
-    assert rows[6] == ["stress tests", "20", "20.00 h", "10.00 h", "1.25 h"]
-    assert rows[10] == ["all", "1282", "**2544.00 h**", "**1272.00 h**", "**160.00 h**"]
+    assert rows[5] == ["stress tests", "20", "20.00 h", "10.00 h", "1.25 h"]
+    assert rows[8] == ["all", "373", "**726.00 h**", "**363.00 h**", "**46.38 h**"]
     assert rows[-1][0].endswith(
-        "wall-clock beside other work, so too long, for main, cifar10, cifar10_128, cifar10_sizes, ablations, "
-        "sensitivity, readings."
+        "wall-clock beside other work, so too long, for main, cifar10, cifar10_sizes, ablations, sensitivity."
     )

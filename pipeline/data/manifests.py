@@ -6,7 +6,7 @@ from pydantic import Field, TypeAdapter
 
 from pipeline.files import json_digest
 from pipeline.paths import MANIFESTS
-from pipeline.sections import Interpolation, Section
+from pipeline.sections import Section
 
 
 class Pixels(Section):
@@ -20,16 +20,14 @@ class Pixels(Section):
 
 
 class Features(Section):
-    """What decides features of CIFAR-10, but for their last digits, in which CPUs differ, and their recipe's name."""
+    """What decides features of CIFAR-10, but for their last digits, in which CPUs differ."""
 
     kind: Literal["features"] = "features"
-    name: str
     canary: str
     data: str
     weights: str
     weights_sha256: str
     size: int
-    interpolation: Interpolation
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
     images: int
@@ -51,11 +49,9 @@ def placeholder(name: str) -> Manifest:
     """A manifest that says no more than the kind of a data set; nothing can be trained on it."""
     if name == "mnist":
         return Pixels(data="", limit=None, mean=0.0, deviation=1.0)
-    known = {"size": 40, "interpolation": "bilinear", "mean": (0.4,) * 3, "deviation": (0.2,) * 3}
+    known = {"size": int(name.removeprefix("cifar10_")), "mean": (0.4,) * 3, "deviation": (0.2,) * 3}
     unknown = dict.fromkeys(("canary", "data", "weights", "weights_sha256", "torch", "torchvision"), "")
-    return Features.model_validate(
-        {"name": name.removeprefix("cifar10_"), **known, **unknown, "images": 0, "test_images": 0}
-    )
+    return Features.model_validate({**known, **unknown, "images": 0, "test_images": 0})
 
 
 def read_manifest(name: str) -> Manifest:

@@ -67,13 +67,13 @@ class Builder:
         ]
 
     def image_sizes(self, suite: str) -> list[Run]:
-        """Some heads at the image sizes that were compared, each size as a benchmark of its own."""
+        """Some heads on the features of every image size, each size as a benchmark of its own; they chose the size."""
         chosen = self.params.image_sizes
         everything = self.static(suite, ON_FEATURES) + self.noracl(suite, ON_FEATURES)
         some = [run for run in everything if run.seed == chosen.seed and run.method in (*chosen.heads, "NORACL")]
         return [
-            replace(run, benchmark=f"size_{name}", data=self.manifest_of(f"cifar10_{name}"))
-            for name in chosen.images
+            replace(run, benchmark=f"size_{size}", data=self.manifest_of(f"cifar10_{size}"))
+            for size in self.params.encoder.sizes
             for run in some
         ]
 
@@ -128,7 +128,7 @@ def suites(params: Params, manifest_of: Callable[[str], Manifest] = read_manifes
     for name, benchmark in params.benchmarks.items():
         add(f"{benchmark.table}/{name}-static", f"static@{name}", make.static, name)
         add(f"{benchmark.table}/{name}-noracl", f"noracl@{name}", make.noracl, name, signals=benchmark.table == "main")
-    add("cifar10_sizes/split_cifar10", "image_sizes", make.image_sizes)
+    add(f"cifar10_sizes/{ON_FEATURES}", "image_sizes", make.image_sizes)
     for name, widths in params.stress.static.items():
         settings = params.settings(PERMUTED, widths, **STATIC)
         add(f"stress/{name}", f"stress_static@{name}", make.stress, "×".join(map(str, widths)), settings)

@@ -6,7 +6,6 @@ from pipeline.config import Params
 TABLES = {
     "main": ("Table 1: NORACL and static networks", "section 5.1"),
     "cifar10": ("Table 2: Split CIFAR-10 on frozen features", "section 5.2"),
-    "cifar10_128": ("Split CIFAR-10 at 128 pixels", "not in the paper"),
     "cifar10_sizes": ("Split CIFAR-10: image sizes that were compared", "not in the paper"),
     "ablations": ("Ablations: initialisation and growth triggers", "section A.6"),
     "sensitivity": ("Sensitivity to the thresholds", "section A.8"),
@@ -18,9 +17,9 @@ TABLES = {
 
 def benchmark_title(benchmark: str, params: Params) -> str:
     """A benchmark for people; an image size that was compared counts as one."""
-    image = params.encoder.images.get(benchmark.removeprefix("size_"))
-    if image and benchmark.startswith("size_"):
-        return f"{image.size}×{image.size} pixels"
+    size = benchmark.removeprefix("size_")
+    if size != benchmark:
+        return f"{size}×{size} pixels"
     return params.benchmarks[benchmark].title if benchmark in params.benchmarks else benchmark
 
 
