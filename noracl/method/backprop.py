@@ -9,6 +9,7 @@ from torch import Tensor
 
 from noracl.method.network import Network
 
+_mask = torch.ops.aten.threshold_backward.grad_input  # of gradients after a ReLU, those before it
 WIDE = 128  # a first layer of this width or more gains nothing from sharing its products
 
 
@@ -34,6 +35,7 @@ class Backprop:
 
     def __init__(self, networks: Sequence[Network], rows: int) -> None:
         self.rows, theta, inputs = rows, networks[0].theta, networks[0].sizes[0]
+        self.x: Tensor | None = None
         widths = [network.widths[0] for network in networks]
         narrow = [member for member, width in enumerate(widths) if width < WIDE]
         together = tuple(widths[member] for member in narrow)
@@ -71,12 +73,15 @@ class Backprop:
         self.from_shared = dict(zip(narrow, torch.split(self.gradients, sizes), strict=True))
         alone = [one for member, one in enumerate(self.passes) if member not in narrow]
         self.first = [(one.weights[0], one.outputs[0]) for one in alone]
-        self.up, self.down = [], []
-        for level in range(1, len(self.outputs) + 1):
+        self.up = list[tuple[Tensor, list[tuple[Tensor, Tensor, Tensor]]]]()
+        self.down = list[tuple[Tensor, Tensor, list[tuple[Tensor, Tensor, Tensor]]]]()
+        for level, (output, delta) in enumerate(zip(self.outputs, self.deltas, strict=True), start=1):
             there = [one for one in self.passes if level < len(one.outputs) - 1]
-            self.up.append([(one.weights[level], one.outputs[level - 1], one.outputs[level]) for one in there])
+            above = [(one.weights[level], one.outputs[level - 1], one.outputs[level]) for one in there]
+            self.up.append((output, above))
             there = [one for one in self.passes if level < len(one.outputs)]
-            self.down.append([(one.weights[level].t(), one.deltas[level], one.deltas[level - 1]) for one in there])
+            products = [(one.weights[level].t(), one.deltas[level], one.deltas[level - 1]) for one in there]
+            self.down.insert(0, (output, delta, products))
         self.top = [(one.weights[-1], one.outputs[-2], one.outputs[-1]) for one in self.passes]
         self.later = [
             [(delta, output.t()) for delta, output in zip(one.deltas[1:], one.outputs[:-1], strict=True)]
@@ -85,14 +90,16 @@ class Backprop:
 
     def forward(self, x: Tensor) -> Tensor:
         """Fill all outputs for samples × inputs; returns the logits, networks × classes × samples."""
-        self.x, columns = x, x.t()
+        if x is not self.x:
+            self.x, self.columns = x, x.t()
+        columns = self.columns
         for target, weight in self.copies:
             target.copy_(weight)
         if self.copies:
             torch.mm(self.weights, columns, out=self.shared_output)
         for weight, output in self.first:
             torch.mm(weight, columns, out=output)
-        for hidden, products in zip(self.outputs, self.up, strict=True):
+        for hidden, products in self.up:
             hidden.relu_()
             for weight, below, output in products:
                 torch.mm(weight, below, out=output)
@@ -107,11 +114,10 @@ class Backprop:
 
     def descend(self) -> None:
         """Fill the other deltas from ``errors``, which hold each sample's gradient with respect to its logits."""
-        for level in range(len(self.deltas) - 1, -1, -1):
-            for weight, above, here in self.down[level]:
+        for output, delta, products in self.down:
+            for weight, above, here in products:
                 torch.mm(weight, above, out=here)
-            delta = self.deltas[level]
-            torch.ops.aten.threshold_backward.grad_input(delta, self.outputs[level], 0, grad_input=delta)
+            _mask(delta, output, 0, grad_input=delta)
 
     def run(self, x: Tensor, targets: Tensor) -> None:
         """Both passes, for ``gradient`` to be asked of each network."""
@@ -125,6 +131,7 @@ class Backprop:
         if member in self.from_shared:
             out[0].copy_(self.from_shared[member])
         else:
+            assert self.x is not None
             torch.mm(self.passes[member].deltas[0], self.x, out=out[0])
         for (delta, inputs), matrix in zip(self.later[member], out[1:], strict=True):
             torch.mm(delta, inputs, out=matrix)
