@@ -35,6 +35,7 @@ class Backprop:
 
     def __init__(self, networks: Sequence[Network], rows: int) -> None:
         self.rows, theta, inputs = rows, networks[0].theta, networks[0].sizes[0]
+        self.share = theta.new_tensor(1 / rows)  # of a sample in the mean over the mini-batch
         self.x: Tensor | None = None
         widths = [network.widths[0] for network in networks]
         narrow = [member for member, width in enumerate(widths) if width < WIDE]
@@ -107,9 +108,11 @@ class Backprop:
             torch.mm(weight, below, out=output)
         return self.logits
 
-    def backward(self, targets: Tensor, scale: float = 1.0) -> None:
-        """Fill all deltas: ``scale`` × each sample's gradient of cross-entropy, by one-hot targets."""
-        torch.softmax(self.logits, 1, out=self.errors).sub_(targets.t()).mul_(scale)
+    def backward(self, targets: Tensor, scale: Tensor | None = None) -> None:
+        """Fill all deltas: each sample's gradient of cross-entropy, by one-hot targets, times ``scale``."""
+        torch.softmax(self.logits, 1, out=self.errors).sub_(targets.t())
+        if scale is not None:
+            self.errors.mul_(scale)
         self.descend()
 
     def descend(self) -> None:
@@ -122,7 +125,7 @@ class Backprop:
     def run(self, x: Tensor, targets: Tensor) -> None:
         """Both passes, for ``gradient`` to be asked of each network."""
         self.forward(x)
-        self.backward(targets, 1 / self.rows)
+        self.backward(targets, self.share)
         if self.copies:
             torch.mm(self.shared_delta, x, out=self.gradients)
 
