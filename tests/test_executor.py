@@ -254,7 +254,7 @@ def test_a_process_that_hangs_is_not_waited_for(place, monkeypatch):
 
     original = Processes.listen
     monkeypatch.setattr(Processes, "listen", listen)
-    monkeypatch.setattr(executor, "SOONEST", 2.0)
+    monkeypatch.setattr(executor, "SOONEST", 6.0)  # long enough for a busy machine to start a worker
     slow = tiny_runs(seeds=[0, 1], training={"optimisation": {"epochs_later": 400}})
     expected = [record.history for record in run_all(slow, ONE, "alone", fresh=True)]
     assert [record.history for record in run_all(slow, TWO, "hangs")] == expected
