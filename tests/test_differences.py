@@ -50,7 +50,9 @@ def test_the_effective_dimension_never_says_no():
         signals = results.signals(f"main/{benchmark}-noracl")
         assert set(signals["layer"]) == {1, 2}
         assert (signals["phi"] > PARAMS.noracl["gamma"] * signals["reference"]).all()
-    assert PARAMS.heuristics["fsat_neurons"] is not None, "F_sat alone adds another number of neurons"
+        alone = table("ablations").loc[(benchmark, "trigger fsat")]
+        assert (alone["verdict"], alone["params_verdict"]) == ("match", "match")
+    assert PARAMS.heuristics["fsat_neurons"] == 2, "the released number"
 
 
 def test_the_stress_test():

@@ -147,16 +147,15 @@ def test_every_promise_names_a_test_that_exists():
 
 
 def test_the_counts_of_claims_are_those_of_the_verdicts():
-    (found,) = re.findall(
-        r"Of the (\d+) claims that\s+we tested, (\d+) hold, (\d+) do not hold and (\d+) are undecided", README
-    )
+    words = r"Of the (\d+) claims that we tested, (\d+) hold, (\d+) do not hold and (\d+) are undecided"
+    (found,) = re.findall(words, " ".join(README.split()))
     verdicts = overall(pd.read_csv("reports/claims.csv")).value_counts()
     assert tuple(map(int, found)) == (verdicts.sum(), *verdicts[["holds", "does not hold", "undecided"]])
 
 
 def test_the_summary_is_what_the_claims_say():
     claims = pd.read_csv("reports/claims.csv").groupby("claim")["verdict"].value_counts()
-    assert claims["par"].to_dict() == {"holds": 3, "undecided": 3}, "as accurate in three of the six settings"
-    assert claims["fewer"].to_dict() == {"holds": 5, "undecided": 1}, "and smaller in five"
+    assert claims["fewer"].to_dict() == {"holds": 5, "undecided": 1}, "smaller in five of the six settings"
+    assert claims["par"].to_dict() == {"holds": 1, "undecided": 5}, "and as accurate in one"
     heads = pd.read_csv("reports/tables/cifar10.csv").set_index("row").loc["NORACL"]
     assert heads["params_mean"] > 1.5 * heads["paper_params"]
