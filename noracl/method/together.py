@@ -1,11 +1,14 @@
 """One pass of Algorithm 1's outer loop, for one learner or for several in lock-step.
 
 Learners that see the same mini-batches in the same order (other widths, rules or thresholds on one stream with one
-seed) gather each mini-batch once. What a learner comes to does not depend on who learns beside it, to the last byte.
+seed) gather each mini-batch once. Those that differ in their growth alone share task 1, in which nothing grows. What a
+learner comes to does not depend on who learns beside it, to the last byte.
 """
 
+import copy
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import methodcaller
 
 import torch
@@ -56,17 +59,36 @@ def _learn(group: Group, task: Task) -> None:
     for other in group.alive[1:]:
         other.test_inputs = group.alive[0].test_inputs
     group.each(lambda one: one._prepare(task, getattr(group.alive[0], "batches", None)))
+    leaders = {id(one): next(other for other in group.alive if alike(one, other)) for one in group.alive}
     lockstep: Lockstep | None = None
     for epoch in range(1, group.alive[0]._epochs + 1 if group.alive else 0):
         group.each(methodcaller("_before_epoch", epoch))
         if not group.alive:
             break
-        steps = [one.sgd for one in group.alive]
+        steps = list(dict.fromkeys(leaders[id(one)].sgd for one in group.alive))
         if lockstep is None or lockstep.members != steps:
             lockstep = Lockstep(steps)
         _train(group.alive, lockstep)
+        for one in group.alive:
+            one.sgd.error = leaders[id(one)].sgd.error
         group.each(methodcaller("_after_epoch", epoch))
+    for one in group.alive:
+        _follow(one, leaders[id(one)])
     group.each(methodcaller("_finish"))
+
+
+def alike(one: Algorithm, other: Algorithm) -> bool:
+    """Whether two learners take the same steps: they are one, or differ in their growth alone, and that in task 1."""
+    watched = any(own is not None for by in (one, other) for own in (by.callbacks.step, by.callbacks.epoch))
+    same = one.number == 1 and replace(one.settings, growth=other.settings.growth) == other.settings
+    return one is other or (same and not watched and torch.equal(one.network.theta, other.network.theta))
+
+
+def _follow(one: Algorithm, leader: Algorithm) -> None:
+    """Take over what the leader's steps came to."""
+    if one is not leader:
+        one.network.theta.copy_(leader.network.theta)
+        one.regulariser = copy.deepcopy(leader.regulariser)
 
 
 def _train(learners: Sequence[Algorithm], lockstep: Lockstep) -> None:
