@@ -95,6 +95,12 @@ def category(verdicts: Mapping[str, str]) -> str:
     return EVERY if found == {HOLDS} else NONE if found == {FAILS} else OPEN
 
 
+def where_settled(verdicts: Mapping[str, str]) -> str:
+    """The one verdict of all readings that settle a claim; empty if none does, or if they contradict each other."""
+    found = set(verdicts.values()) & set(DECIDED)
+    return found.pop() if len(found) == 1 else ""
+
+
 def turned(verdicts: Mapping[str, str]) -> list[str]:
     """The readings that turn base's verdict round; if base does not decide, those that do."""
     base = verdicts[BASE]

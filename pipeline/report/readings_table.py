@@ -13,12 +13,14 @@ from pipeline.evidence.readings import (
     CATEGORIES,
     MARKS,
     NOT_AFFECTED,
+    OPEN,
     OUTSIDE,
     by_claim,
     category,
     cells_under,
     evaluate,
     turned,
+    where_settled,
 )
 from pipeline.paths import PAPER, TABLES
 from pipeline.readings import BASE
@@ -65,11 +67,22 @@ def claims_table(claims: Sequence[Claim], parts: pd.DataFrame) -> pd.DataFrame:
     for claim in claims:
         own = verdicts[claim.id]
         whole = {"claim": claim.id, "statement": claim.statement, "parts": len(claim.parts)}
-        whole |= {"compared": int(compared.get(claim.id, 0)), "category": category(own)}
+        whole |= {
+            "compared": int(compared.get(claim.id, 0)),
+            "category": category(own),
+            "where_settled": where_settled(own),
+        }
         for reading, verdict in own.items():
             turns = "yes" if reading in turned(own) else "no"
             rows.append(whole | {"reading": reading, "verdict": verdict, "turns": turns})
     return pd.DataFrame(rows)
+
+
+def words(claim: "pd.Series[str]") -> str:
+    """What all readings together say of a claim; of an undecided one, also what those say that settle it."""
+    if claim["category"] != OPEN:
+        return str(claim["category"])
+    return f"{OPEN}; {claim['where_settled']} where settled" if claim["where_settled"] else f"{OPEN} under all"
 
 
 def to_markdown(table: pd.DataFrame, absent: Sequence[str]) -> str:
@@ -79,7 +92,7 @@ def to_markdown(table: pd.DataFrame, absent: Sequence[str]) -> str:
     rows = []
     for _, own in shown.groupby("claim", sort=False):
         first, marks = own.iloc[0], [MARKS[verdict] for verdict in own["verdict"]]
-        rows.append((first["statement"], *marks, first["category"], f"{first['compared']} of {first['parts']}"))
+        rows.append((first["statement"], *marks, words(first), f"{first['compared']} of {first['parts']}"))
     signs = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict != NOT_AFFECTED)
     notes = [f"{signs}. Of each claim, only the parts on two-layer networks and ablations are compared."]
     notes += ["; ".join(f"**{name}**: {words}" for name, words in CATEGORIES.items()) + "."]
