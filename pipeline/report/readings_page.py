@@ -179,6 +179,7 @@ def comparison(listed: list[Listed], params: Params) -> Listed:
     compared = [claim for claim in listed if kinds[claim["claim"]] != OUTSIDE]
     views = [view(name, parts, cells, compared, params) for name in (BASE, *params.readings)]
     own = {one["name"]: params.readings[one["name"]].changes for one in views[1:] if one["computed"]}
+    by_kind = {kind: [one for one in compared if kinds[one["claim"]] == kind] for kind in CATEGORIES}
     return authors(claims, own, params) | {
         "views": views,
         "computed": [one["title"] for one in views[1:] if one["computed"]],
@@ -186,8 +187,8 @@ def comparison(listed: list[Listed], params: Params) -> Listed:
         "claims": compared,
         "verdicts": verdicts_of(claims),
         "words": {str(claim): words(rows.iloc[0]) for claim, rows in claims.groupby("claim", sort=False)},
-        "by_kind": {kind: [one for one in compared if kinds[one["claim"]] == kind] for kind in CATEGORIES},
-        "shown": [kind for kind in CATEGORIES if kind not in (OUTSIDE, WAITING)],
+        "by_kind": by_kind,
+        "shown": [kind for kind in CATEGORIES if by_kind[kind] or kind not in (OUTSIDE, WAITING)],
         "definitions": CATEGORIES,
         "kept": kept_parts(parts, [one for one in compared if kinds[one["claim"]] != EVERY]),
         "holds": HOLDS,
