@@ -61,6 +61,14 @@ def test_a_limit_is_missed_only_if_all_of_the_interval_misses_it(ratios, limit, 
     assert ("more rounds needed" in str(line)) == (mark == "?")
 
 
+def test_what_has_no_limit_is_measured_and_not_judged():
+    line = decided(NOISY, None)
+    found = line.found
+    assert (line.mark, found.rounds) == ("", 16)
+    ratio = f"{found.median:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    assert str(line).startswith(f"     made up: {ratio}; 16 rounds, ")
+
+
 def test_sides_are_measured_in_turns_and_change_places():
     calls = []
     rounds = in_turns(lambda: calls.append("a") or 2.0, lambda: calls.append("b") or 1.0)
@@ -102,7 +110,7 @@ def test_jax_is_compared_for_one_network_and_for_five_if_it_is_there(mnist_folde
     names = ["32×32, JAX 0.10.2 (jit, scan)", "64×64, JAX 0.10.2 (jit, scan)"]
     names += [f"5 networks of {size} in lock-step, JAX 0.10.2 (vmap)" for size in ("32×32", "64×64")]
     monkeypatch.setattr(bench, "find_spec", lambda name: None)
-    absent = [f"–    step, {name} against ours: ≥ 0.95; {bench.ABSENT}" for name in names]
+    absent = [f"–    step, {name} against ours: no limit; {bench.ABSENT}" for name in names]
     assert [str(line) for line in bench.jax_lines(bench.SHORT)] == absent
     calls = []
     monkeypatch.setattr(bench, "find_spec", lambda name: name)
@@ -136,12 +144,20 @@ def test_the_short_form_measures_every_line(mnist_folder):
     assert "one process, one thread" in head
     number = r"\d+\.\d{3}"
     measured = re.compile(rf"(ok  |MISS|\?   ) .+: {number} \[{number}, {number}\] [≤≥] [\d.]+; (\d) rounds?, .+")
-    missing = re.compile(r"–    .+: ≥ (10|0.95); not installed: `make bench` installs it")
+    missing = re.compile(r"–    .+: (≥ 10|no limit); not installed: `make bench` installs it")
     found = [measured.fullmatch(line) or missing.fullmatch(line) for line in lines]
     assert all(found), done.stdout
-    assert len(found) == 12
+    assert len(found) == 13
     assert done.returncode == any(line.startswith("MISS") for line in lines), done.stdout
-    once = ("step, 32×32, ours", "64×64, autograd", "Avalanche", "growth checks", "peak memory", "in groups: ")
+    once = (
+        "step, 32×32, ours",
+        "64×64, autograd",
+        "Avalanche",
+        "growth checks",
+        "1 × 32×32, in GB",
+        "8 × 32×32, in GB",
+        "in groups: ",
+    )
     assert [sum(words in line for line in lines) for words in once] == [1] * len(once)
     assert sum("JAX" in line for line in lines) == 4
 

@@ -10,8 +10,9 @@ HEADS = {"static@split_cifar10", "noracl@split_cifar10", "image_sizes"}
 STATIC = {f"static@{benchmark}" for benchmark in BENCHMARKS}
 NORACL = {f"noracl@{benchmark}" for benchmark in BENCHMARKS}
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in BENCHMARKS}
+READINGS = {f"reading@{name}" for name in TINY["readings"]}
 STRESS = {f"stress_static@{name}" for name in TINY["stress"]["static"]}
-GROWING = NORACL | ABLATIONS | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
+GROWING = NORACL | ABLATIONS | READINGS | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
 EXTRACTION = {"features@32", "features@40"}
 FIGURES = {f"figure@{name}" for name in FEW_FIGURES}
 READERS = {"golden", "tables", "claims", "page", "check"}
@@ -39,11 +40,12 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     assert copy.stages_run("dvc", "repro") == {"canaries"}, "where a number is computed must not invalidate it"
     copy.commit("two workers")
     assert stale(copy, stress={"short": 1}) == set(), "the short stream is the beginning of the long one"
-    assert stale(copy, networks={"mlp": {"small": [[5, 5]], "large": [[6, 6]]}}) == STATIC
+    assert stale(copy, networks={"mlp": {"small": [[5, 5]], "large": [[6, 6]]}}) == STATIC | READINGS
     assert stale(copy, noracl={"gamma": 0.8}) == GROWING | {"noracl@split_cifar10", "image_sizes"}
-    assert stale(copy, heuristics={"fixed_neurons": 7}) == ABLATIONS
+    assert stale(copy, heuristics={"fixed_neurons": 7}) == ABLATIONS | READINGS
     rotated = {"rotated_mnist": {"training": {"ewc": {"strength": 10.0}}}}
-    assert stale(copy, benchmarks=rotated) == ROTATED
+    assert stale(copy, benchmarks=rotated) == ROTATED | READINGS
+    assert stale(copy, reading_seeds=[1]) == READINGS
     assert stale(copy, benchmarks={"rotated_mnist": {"title": "Turned MNIST"}}) == set(), "a title decides no number"
     assert stale(copy, benchmarks={"split_cifar10": {"data": "cifar10_40"}}) == HEADS - {"image_sizes"}
     assert stale(copy, encoder={"mean": [0.5, 0.5, 0.5]}) >= EXTRACTION
@@ -56,7 +58,7 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
 def test_the_tables_hold_what_the_small_runs_give(clone):
     tables = clone.folder / "reports/tables"
     ablations = pd.read_csv(tables / "ablations.csv").set_index(["row", "benchmark"])
-    assert ablations.loc[("trigger fixed", "split_mnist"), "params_mean"] == 784 * 10 + 10 * 10 + 10 * 10
+    assert ablations.loc[("trigger fixed", "split_mnist"), "params_mean"] == 784 * 10 + 10 * 10 + 10 * 2
     table = pd.read_csv(tables / "main.csv")
     assert sorted(set(table["row"])) == ["2L NORACL", "2L large", "2L small"]
     assert set(table.seeds) == {1}

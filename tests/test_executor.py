@@ -254,7 +254,7 @@ def test_a_process_that_hangs_is_not_waited_for(place, monkeypatch):
 
     original = Processes.listen
     monkeypatch.setattr(Processes, "listen", listen)
-    monkeypatch.setattr(executor, "SOONEST", 2.0)
+    monkeypatch.setattr(executor, "SOONEST", 6.0)  # long enough for a busy machine to start a worker
     slow = tiny_runs(seeds=[0, 1], training={"optimisation": {"epochs_later": 400}})
     expected = [record.history for record in run_all(slow, ONE, "alone", fresh=True)]
     assert [record.history for record in run_all(slow, TWO, "hangs")] == expected
@@ -311,3 +311,37 @@ def test_a_cluster_without_its_package_is_explained(place, monkeypatch):
 def test_workers_are_one_per_core_or_as_asked():
     assert workers(TWO) == 2
     assert workers(Compute(workers="auto", scheduler=None)) == len(os.sched_getaffinity(0))
+
+
+def test_what_is_wrong_in_a_group_leaves_the_rest_alone(supervised):
+    supervisor, crew, record = supervised
+    (run,) = supervisor.expected
+    other = dataclasses.replace(run, method="other")
+    supervisor.expected[other] = None
+    supervisor.ask((run, other))
+    crew.reports[1] = ("a", 0.0)
+    assert settle(supervisor, crew, 1, Answer("worker a", [record, None])) == [(run, record)], "what is right counts"
+    assert len(crew.asked) == 3
+    assert crew.asked[2][1] == {"a"}, "the rest goes to another worker"
+    (again,) = [attempt.group for attempt in supervisor.attempts.values() if attempt.slot == 2]
+    assert again == (other,)
+    failed = Answer("worker b", [torch.linalg.LinAlgError("no")])
+    with pytest.raises(RunFailed, match=r"other seed 0: no"):
+        settle(supervisor, crew, 2, failed)
+
+
+def test_an_answer_for_another_number_of_runs_is_doubted(supervised):
+    supervisor, crew, record = supervised
+    assert settle(supervisor, crew, 0, Answer("worker a", [record, record])) == []
+    with pytest.raises(RunFailed, match="worker a did not answer with 1 results; then worker b"):
+        settle(supervisor, crew, 1, Answer("worker b", []))
+
+
+def test_a_member_that_diverges_is_named_and_the_rest_of_its_group_is_kept(place):
+    runs = tiny_runs()
+    (small, *others) = runs
+    wild = dataclasses.replace(small.settings.optimisation, rate_first=1e30, clip=None)
+    runs = [dataclasses.replace(small, settings=dataclasses.replace(small.settings, optimisation=wild)), *others]
+    with pytest.raises(RunFailed, match=rf"{small.method} seed 0: the loss became non-finite"):
+        run_all(runs, ONE, "wild")
+    assert len(list(place.glob(".runs/*.json"))) == len(others) > 0

@@ -132,6 +132,18 @@ def test_whoever_fails_is_undone_and_can_go_on():
     assert torch.equal(watched.network.theta, other.network.theta), "as if nothing had happened"
 
 
+def test_the_first_may_fail_before_it_begins():
+    stream = toy_stream()
+    first, other = (Learner.of(stream, BASE, 4) for _ in range(2))
+    first.classes = 2  # a label of the task is beyond this head
+    other.classes = 2
+    other._check = lambda task: None
+    error, none = learn_task([first, other], stream.tasks[0])
+    assert "the head's classes" in str(error)
+    assert none is None
+    assert other.tasks == 1
+
+
 def test_an_interrupt_undoes_all():
     stream = toy_stream()
 

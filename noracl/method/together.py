@@ -6,6 +6,7 @@ seed) gather each mini-batch once. What a learner comes to does not depend on wh
 
 import time
 from collections.abc import Callable, Sequence
+from operator import methodcaller
 
 import torch
 
@@ -52,21 +53,20 @@ def learn_task(learners: Sequence[Algorithm], task: Task) -> list[Exception | No
 
 
 def _learn(group: Group, task: Task) -> None:
-    first = group.alive[0]
-    for other in group.alive:
-        other.test_inputs = first.test_inputs
+    for other in group.alive[1:]:
+        other.test_inputs = group.alive[0].test_inputs
     group.each(lambda one: one._prepare(task, getattr(group.alive[0], "batches", None)))
     lockstep: Lockstep | None = None
-    for epoch in range(1, first._epochs + 1 if group.alive else 0):
-        group.each(lambda one, epoch=epoch: one._before_epoch(epoch))  # type: ignore[misc]
+    for epoch in range(1, group.alive[0]._epochs + 1 if group.alive else 0):
+        group.each(methodcaller("_before_epoch", epoch))
         if not group.alive:
             break
         steps = [one.sgd for one in group.alive]
         if lockstep is None or lockstep.members != steps:
             lockstep = Lockstep(steps)
         _train(group.alive, lockstep)
-        group.each(lambda one, epoch=epoch: one._after_epoch(epoch))  # type: ignore[misc]
-    group.each(lambda one: one._finish())
+        group.each(methodcaller("_after_epoch", epoch))
+    group.each(methodcaller("_finish"))
 
 
 def _train(learners: Sequence[Algorithm], lockstep: Lockstep) -> None:

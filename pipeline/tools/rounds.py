@@ -41,23 +41,27 @@ class Found:
 
 @dataclass(frozen=True)
 class Line:
-    """What is compared, where the ratio is to be, what was found if it could be measured, and what else to know."""
+    """What is compared, where the ratio is to be if that is said, what was found if it was measured, and more of it."""
 
     what: str
-    limit: Range
+    limit: Range | None
     found: Found | None
     detail: str
 
     @property
     def mark(self) -> str:
-        """Whether the limit is kept; a dash if nothing was measured."""
-        return "–" if self.found is None else MARKS[verdict(self.limit, self.found)]
+        """Whether the limit is kept; a dash if nothing was measured, nothing if there is no limit."""
+        if self.found is None:
+            return "–"
+        return "" if self.limit is None else MARKS[verdict(self.limit, self.found)]
 
     def __str__(self) -> str:
-        limit = f"≤ {self.limit.high:g}" if math.isinf(self.limit.low) else f"≥ {self.limit.low:g}"
+        limit = "" if self.limit is None else f" ≥ {self.limit.low:g}"
+        if self.limit is not None and math.isinf(self.limit.low):
+            limit = f" ≤ {self.limit.high:g}"
         if (found := self.found) is None:
-            return f"{self.mark:4} {self.what}: {limit}; {self.detail}"
-        ratio = f"{found.median:.3f} [{found.low:.3f}, {found.high:.3f}] {limit}"
+            return f"{self.mark:4} {self.what}:{limit or ' no limit'}; {self.detail}"
+        ratio = f"{found.median:.3f} [{found.low:.3f}, {found.high:.3f}]{limit}"
         rounds = f"{found.rounds} round{'s' * (found.rounds > 1)}"
         undecided = "; undecided, more rounds needed" if self.mark == "?" else ""
         return f"{self.mark:4} {self.what}: {ratio}; {rounds}, {self.detail}{undecided}"
@@ -79,18 +83,18 @@ def of_median(ratios: Sequence[float], looks: int = 1) -> Found:
 
 
 def compare(
-    what: str, limit: Range, rounds: Iterator[Pair], looks: Sequence[int], detail: Callable[[float, float], str]
+    what: str, limit: Range | None, rounds: Iterator[Pair], looks: Sequence[int], detail: Callable[[float, float], str]
 ) -> Line:
     """Measure until the limit is found kept after one of these numbers of rounds; only after the last it can be missed.
 
-    ``detail`` is told the median seconds of both sides.
+    Without a limit the second number of rounds is enough. ``detail`` is told the median seconds of both sides.
     """
     print(f"measuring {what}: at most {looks[-1]} rounds …", file=sys.stderr, flush=True)
     pairs: list[Pair] = []
-    for look in looks:
+    for look in looks if limit is not None else looks[:2]:
         pairs += itertools.islice(rounds, look - len(pairs))
         found = of_median([one / other for one, other in pairs], len(looks))
-        if verdict(limit, found) == HOLDS:
+        if limit is not None and verdict(limit, found) == HOLDS:
             break
     return Line(what, limit, found, detail(*map(statistics.median, zip(*pairs, strict=True))))
 
