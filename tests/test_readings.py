@@ -33,9 +33,20 @@ from pipeline.evidence.readings import (
 from pipeline.experiments.train import result_columns
 from pipeline.paths import RESULTS
 from pipeline.report import page, readings_page, readings_table
+from pipeline.sections import Reading
 from tests.test_page_in_browser import BROWSER, look
 
-PARAMS = load()
+CHANGES = {
+    "boost": {"noracl.boost": 3.0},
+    "from_zero": {"training.ewc.start": "zero", "noracl.tau_start": "zero"},
+    "no_half": {"training.ewc.start": "zero", "noracl.tau_start": "zero", "training.ewc.half": False},
+    "element_wise": {"training.optimisation.clip_by": "value"},
+    "jax_defaults": {"training.optimisation.clip_by": "value", "training.init": "lecun"},
+    "ten_outputs": {"benchmarks.split_mnist.outputs": 10},
+}
+READINGS = {name: Reading(why=f"The paper may mean {name}.", changes=changes) for name, changes in CHANGES.items()}
+ALONE = load().model_copy(update={"readings": {}})
+PARAMS = ALONE.model_copy(update={"readings": READINGS})
 BENCHMARKS = PARAMS.ablations.benchmarks
 STATIC = {"small": (60, 10_000), "medium": (65, 20_000), "large": (70, 40_000)}
 VARIANTS = [f"init {name}" for name in PARAMS.ablations.init] + [f"trigger {name}" for name in PARAMS.ablations.trigger]
@@ -268,9 +279,9 @@ def test_the_page_names_the_choice(shown):
     assert "the factor ½" in words or "learning rate" in words
 
 
-@pytest.mark.parametrize("reading", PARAMS.readings)
+@pytest.mark.parametrize("reading", {**load().readings, **READINGS})
 def test_every_choice_has_words(reading):
-    for key in PARAMS.readings[reading].changes:
+    for key in {**load().readings, **READINGS}[reading].changes:
         assert key not in readings_page.choice(key, PARAMS)
     assert "seeds" in readings_page.choice("seeds", PARAMS), "what nobody foresaw is named by its key"
 
@@ -286,6 +297,16 @@ def test_the_page_without_any_reading_claims_nothing(made_up, shown, tmp_path):
     assert "None of the other ways is computed yet" in text
     assert "no claim about growth is known to survive" in text
     assert text.count("<strong>Not computed yet.</strong>") == len(PARAMS.readings)
+
+
+def test_the_page_of_a_paper_that_is_read_in_one_way_only(made_up, shown, tmp_path):
+    shutil.rmtree(made_up / "readings")
+    for path, content in readings_table.build(ALONE).items():
+        (tmp_path / path.name).write_text(content)
+    text = page.build(ALONE)
+    assert "lists no other reading of it yet" in text
+    assert '<option value="base">base</option></select>' in text
+    assert set(readings_page.comparison(page.claims(), ALONE)["by_kind"][EVERY]) == set()
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")

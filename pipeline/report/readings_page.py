@@ -182,6 +182,7 @@ def comparison(listed: list[Listed], params: Params) -> Listed:
     by_kind = {kind: [one for one in compared if kinds[one["claim"]] == kind] for kind in CATEGORIES}
     return authors(claims, own, params) | {
         "views": views,
+        "other_seeds": len(params.reading_seeds),
         "computed": [one["title"] for one in views[1:] if one["computed"]],
         "missing": [one["title"] for one in views if not one["computed"]],
         "claims": compared,
