@@ -23,7 +23,10 @@ STAGES = {
     "theory": ("experiments.theory", "reports/results/theory: random pattern association (section 4)"),
     "transfer": ("experiments.transfer", "reports/results/transfer: the theory in ReLU networks (section A.2.2)"),
     "official": ("data.official", "reports/paper/released.csv: the authors' released results; needs the network"),
-    "tables": ("report.tables", "reports/tables: ours beside the paper's, with verdicts; README.md's tables"),
+    "tables": (
+        "report.tables",
+        "reports/tables: ours beside the paper's; claims under every reading; README.md's tables",
+    ),
     "claims": ("evidence.claims", "reports/claims.csv: a verdict on every claim of the paper"),
     "figure": ("report.figures", "reports/figures/NAME: one figure, by its notebook"),
     "page": ("report.page", "reports/index.html: everything on one page"),

@@ -36,6 +36,31 @@ addEventListener("load", () => {
   findings.opened = parts.filter((one) => !one.hasAttribute("hidden")).length;
   document.querySelectorAll("details").forEach((one) => { one.open = true; });
 
+  const choice = document.getElementById("choice");
+  const shown = () => [...document.querySelectorAll(".reading")].filter((one) => one.getClientRects().length);
+  const pick = (name) => { choice.value = name; choice.dispatchEvent(new Event("change")); };
+  const options = [...choice.options].map((option) => option.value);
+  findings.readings = options.map((name) => {
+    pick(name);
+    const [view] = shown();
+    return {
+      name,
+      shown: shown().map((one) => one.dataset.reading),
+      says: document.getElementById("chosen-reading").textContent,
+      chosen: document.querySelectorAll(".grid td.chosen").length,
+      noracl: text(view.querySelectorAll("table.sticky")[0]?.querySelectorAll("tbody tr:last-child td") ?? []),
+      chips: text(view.querySelectorAll(".verdicts .chip")),
+      words: view.textContent,
+    };
+  });
+  const link = document.querySelector(`.grid thead [data-reading="${options[0]}"] a`);
+  link.addEventListener("click", (event) => event.preventDefault(), { once: true });
+  click(link);
+  findings.linked = shown().map((one) => one.dataset.reading);
+  choice.focus();
+  findings.reached = document.activeElement === choice && choice.labels.length === 1;
+  pick(options.find((name) => name !== options[0] && document.querySelector(`#reading-${name} table`)) ?? options[0]);
+
   findings.page = document.documentElement.scrollWidth;
   findings.wide = [...document.body.querySelectorAll("*")]
     .filter((one) => !one.closest(".hidden, svg") && one.getBoundingClientRect().right > width + 1)

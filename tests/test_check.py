@@ -1,6 +1,7 @@
 """Each way in which a reported number may be wrong makes the check fail, with words: break a copy and look."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -48,7 +49,7 @@ def test_a_table_that_is_not_what_the_results_give(broken):
     assert any(line == f"+{row}" for line in problems)
 
 
-@pytest.mark.parametrize("table", ["theory", "hours", "cost", "contradictions"])
+@pytest.mark.parametrize("table", ["theory", "hours", "cost", "contradictions", "readings"])
 def test_a_table_of_another_shape_that_is_not_what_the_results_give(broken, table):
     path = broken / f"reports/tables/{table}.md"
     path.write_text(f"{path.read_text()}Guessed.\n")
@@ -79,6 +80,22 @@ def test_a_verdict_that_is_not_what_the_results_give(broken):
     assert any(line == f"+{row}" for line in problems)
     path.unlink()
     assert check.claims_are_generated(load()) == ["reports/claims.csv is missing: run `dvc repro claims`"]
+
+
+def test_a_verdict_under_a_reading_that_is_not_what_the_results_give(broken):
+    path = broken / "reports/tables/readings.csv"
+    row = next(line for line in path.read_text().splitlines() if ",boost," in line and ",undecided," in line)
+    edit(path, row, row.replace(",undecided,", ",holds,"))
+    assert f"+{row}" in check.tables_are_generated(load())
+
+
+def test_a_reading_that_is_not_computed_is_told_of(broken, monkeypatch, capsys):
+    shutil.rmtree(broken / "reports/results/readings")
+    assert check.results_are_complete(load()) == []
+    assert "reading@boost" not in "\n".join(check.results_are_fresh(load()))
+    monkeypatch.setattr(check, "CHECKS", [check.results_are_complete])
+    check.main([])
+    assert "reading boost: not computed yet: `dvc repro reading@boost` computes it" in capsys.readouterr().out
 
 
 def test_a_page_that_is_not_what_its_parts_give(broken):

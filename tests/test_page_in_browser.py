@@ -22,10 +22,11 @@ const found = document.createElement("pre"); found.textContent = event.data; doc
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")
 
 
-def look(folder, width, dark=False, old="", new=""):
+def look(folder, width, dark=False, old="", new="", text=None):
     """What the injected script finds, and what the browser logs; a picture is left in ``folder``."""
     height = 2400
-    page = PAGE.read_text().replace(old, new, 1).replace("<head>", f"<head><script>{FINDINGS.read_text()}</script>", 1)
+    page = text or PAGE.read_text()
+    page = page.replace(old, new, 1).replace("<head>", f"<head><script>{FINDINGS.read_text()}</script>", 1)
     (folder / "page.html").write_text(page)
     (folder / "around.html").write_text(AROUND.format(width=width, height=height))
     command = [
@@ -67,6 +68,9 @@ def test_a_reader_sees_all_of_it(tmp_path, width, dark):
     assert seen["together"], "a claim has lost its parts"
     assert seen["closed"] == seen["opened"] > 20, "claims are closed at first, and open at a click"
     assert seen["followed"], "a link to a part opens its claim"
+    assert [one["shown"] for one in seen["readings"]] == [[one["name"]] for one in seen["readings"]]
+    assert seen["linked"] == ["base"], "a click on a head of the grid chooses its reading"
+    assert seen["reached"], "a keyboard cannot reach the list of readings, or it has no label"
     assert (tmp_path / "page.png").stat().st_size > 50_000
 
 

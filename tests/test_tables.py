@@ -10,6 +10,7 @@ from pipeline.evidence.verdicts import counts, verdict
 from pipeline.experiments.suites import suites
 from pipeline.report import costs_table, readme
 from pipeline.report.tables import CONTRADICTED, RELEASED, compare, results_of, to_markdown
+from pipeline.sections import Reading
 
 NAN = math.nan
 PARAMS = load()
@@ -226,7 +227,8 @@ def test_the_short_stream_is_the_beginning_of_the_long_one(monkeypatch):
 
 def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     """The full model of the ablations and the default of the sensitivity study are runs of Table 1."""
-    for suite in suites(PARAMS).values():
+    asked = PARAMS.model_copy(update={"readings": {}})
+    for suite in suites(asked).values():
         names = [(run.benchmark, run.method, run.layers, run.seed) for run in suite.runs()]
         frame = pd.DataFrame(names, columns=["benchmark", "method", "layers", "seed"]).assign(total=7200.0)
         if suite.table == "stress":
@@ -234,7 +236,7 @@ def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
         (tmp_path / suite.table).mkdir(exist_ok=True)
         frame.to_csv(tmp_path / f"{suite.name}.csv", index=False)
     monkeypatch.setattr(costs_table, "TIMING", tmp_path)
-    rows = [line.strip("| ").split(" | ") for line in costs_table.hours_markdown(PARAMS).splitlines()]
+    rows = [line.strip("| ").split(" | ") for line in costs_table.hours_markdown(asked).splitlines()]
     assert {row[0]: int(row[1]) for row in rows[2:8]} == {
         **{"main": 120, "cifar10": 30, "cifar10_sizes": 8, "stress tests": 20, "ablations": 150, "sensitivity": 45}
     }
@@ -243,3 +245,8 @@ def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     assert rows[-1][0].endswith(
         "wall-clock beside other work, so too long, for main, cifar10, cifar10_sizes, ablations, sensitivity."
     )
+    monkeypatch.setattr(results, "RESULTS", tmp_path / "nowhere")
+    boost = Reading(why="The paper may mean this.", changes={"noracl.boost": 3.0})
+    text = costs_table.hours_markdown(PARAMS.model_copy(update={"readings": {"boost": boost}}))
+    assert "| readings |" not in text
+    assert "Not computed yet, and not counted: the readings boost." in text

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -18,6 +19,7 @@ RELEASED = ["row", "benchmark", "params", "params_sd", "acc", "acc_sd", "source"
 SAME_IN_THE_PAPER = [("main", "2L NORACL"), ("ablations", "full"), ("sensitivity", "default")]
 #: Results that are not one row per run and task.
 OTHER = ("theory", "transfer")
+READINGS = "readings"  # the folder of results under other readings of the paper, which no table mixes with the rest
 
 
 def row_name(table: str, layers: int, method: str) -> str:
@@ -27,13 +29,42 @@ def row_name(table: str, layers: int, method: str) -> str:
 
 def runs(*tables: str) -> pd.DataFrame:
     """The results of some tables, or of all of them: one row per run and task, with its table, suite and row."""
-    paths = [path for path in sorted(RESULTS.glob("*/*/runs.csv")) if not tables or path.parts[-3] in tables]
+    every = [path for path in sorted(RESULTS.glob("*/*/runs.csv")) if path.parts[-3] != READINGS]
+    paths = [path for path in every if not tables or path.parts[-3] in tables]
     if not paths:
         raise FileNotFoundError(f"{RESULTS} has no results of {', '.join(tables) or 'any table'}: run `dvc repro`")
     frames = [pd.read_csv(path).assign(table=path.parts[-3], suite="/".join(path.parts[-3:-1])) for path in paths]
-    found = pd.concat(frames, ignore_index=True)
+    return _with_rows(pd.concat(frames, ignore_index=True))
+
+
+def _with_rows(found: pd.DataFrame) -> pd.DataFrame:
+    """Runs with the rows that they are in."""
     names = found[["table", "layers", "method"]].itertuples(index=False)
     return found.assign(row=[row_name(*name) for name in names])
+
+
+def missing_readings(names: Iterable[str]) -> list[str]:
+    """Of these readings, those that are not computed yet."""
+    return [name for name in names if is_missing(f"{READINGS}/{name}")]
+
+
+def is_missing(suite: str) -> bool:
+    """Whether a suite is a reading that nobody has computed yet: there is not even a folder for it."""
+    return suite.startswith(f"{READINGS}/") and not (RESULTS / suite).exists()
+
+
+def under_reading(name: str) -> pd.DataFrame | None:
+    """The results under a reading, as rows of Table 1 and of the ablations; None if they are not computed.
+
+    NORACL is in both tables, as in the paper.
+    """
+    path = RESULTS / READINGS / name / "runs.csv"
+    if not path.exists():
+        return None
+    found = pd.read_csv(path).assign(suite=f"{READINGS}/{name}")
+    variant, full = found["method"].str.match("full$|init |trigger "), found["method"] == "full"
+    main = pd.concat([found[~variant], found[full].assign(method="NORACL")]).assign(table="main")
+    return _with_rows(pd.concat([main, found[variant].assign(table="ablations")], ignore_index=True))
 
 
 def signals(suite: str) -> pd.DataFrame:
@@ -75,11 +106,15 @@ def machines(*tables: str) -> list[dict[str, str]]:
     return distinct(one for path in paths for one in json.loads(path.read_text(encoding="utf-8")))
 
 
+def by_cell(found: pd.DataFrame) -> Cells:
+    """Runs by table, benchmark and row; accuracies in percent."""
+    found = found.astype({"seed": str}).assign(accuracy=found["accuracy"] * 100)
+    return dict(iter(found.groupby(["table", "benchmark", "row"])))
+
+
 def results_by_cell() -> Cells:
     """Every result, by table, benchmark and row; accuracies in percent."""
-    found = runs().astype({"seed": str})
-    found["accuracy"] *= 100
-    cells: Cells = dict(iter(found.groupby(["table", "benchmark", "row"])))
+    cells = by_cell(runs())
     for name in OTHER:
         frame = other(name).assign(suite=name).astype({"seed": str})
         methods = frame.get("method", pd.Series("NORACL", frame.index))  # transfer has no other

@@ -8,6 +8,7 @@ import pandas as pd
 
 from pipeline import markdown
 from pipeline.config import Params
+from pipeline.evidence.results import is_missing
 from pipeline.experiments.suites import Suite, suites
 from pipeline.paths import TABLES, TIMING
 
@@ -51,7 +52,11 @@ def seconds_of(suite: Suite, counted: dict[str, int]) -> tuple[list[float], bool
 def hours_markdown(params: Params) -> str:
     """How long each table takes, from the measured seconds of its runs."""
     tables, wall_clock, counted = dict[str, list[float]](), dict[str, None](), dict[str, int]()
+    missing = list[str]()
     for suite in suites(params).values():
+        if is_missing(suite.name):
+            missing.append(suite.name.partition("/")[2])
+            continue
         seconds, of_the_processor = seconds_of(suite, counted)
         tables.setdefault(suite.table, []).extend(seconds)
         wall_clock |= {} if of_the_processor else {suite.table: None}
@@ -64,6 +69,7 @@ def hours_markdown(params: Params) -> str:
     note = "A run takes one core. A run that two tables share is counted in the first. No table ends before its "
     note += "longest run. Seconds of the processor"
     note += f"; wall-clock beside other work, so too long, for {', '.join(wall_clock)}." if wall_clock else "."
+    note += f" Not computed yet, and not counted: the readings {', '.join(missing)}." if missing else ""
     return markdown.table(("table", "runs", "1 core", "2 cores", "16 cores (by calculation)"), rows, note)
 
 

@@ -15,12 +15,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from pipeline.config import Params, load
 from pipeline.evidence.claims import LEGEND, MISSING, overall
 from pipeline.evidence.intervals import MARKS
+from pipeline.evidence.readings import MARKS as ALL_MARKS
 from pipeline.evidence.results import SAME_IN_THE_PAPER
 from pipeline.evidence.verdicts import counts
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
 from pipeline.paths import CLAIMS, DIFFERENCES, FIGURES, PAGE, RECONSTRUCTION, RESULTS, TABLES, TIMING
-from pipeline.report import tables
+from pipeline.report import readings_page, tables
 from pipeline.report.figures import registry
 from pipeline.report.labels import benchmark_title, table_title
 from pipeline.report.rendering import body_of, markdown, section_of
@@ -155,10 +156,12 @@ def build(params: Params) -> str:
         loader=templates, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["signed"] = signed
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment.get_template("index.html.jinja").render(
         claims=found,
         held={verdict: verdicts.count(verdict) for verdict in MARKS},
-        marks=MARKS,
+        marks=ALL_MARKS,
+        readings=readings_page.comparison(found, params),
         legend=LEGEND,
         tally=tally(names),
         tables=[table_of(name, params) for name in names],

@@ -2,23 +2,22 @@
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pipeline import markdown
 from pipeline.config import Params, load
 from pipeline.evidence import contradictions, results
-from pipeline.evidence.verdicts import MARKS, counts, verdict
+from pipeline.evidence.verdicts import MARKS, counts
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
 from pipeline.paths import METRICS, PAPER, PLOTS, TABLES
-from pipeline.report import contradictions_table, costs_table, readme, theory_table
+from pipeline.report import contradictions_table, costs_table, readings_table, readme, theory_table
+from pipeline.report.comparison import COLUMNS, compare
 from pipeline.report.labels import benchmark_title, provenance_line
-from pipeline.sections import Stress, Tolerances
+from pipeline.sections import Stress
 
 LEGEND = "Ours, then the paper's in brackets; ✓ matches, ▲ is higher than, ▼ is lower than the paper's."
 CHOSEN = "\\* marks cells that helped to choose the configuration."
@@ -33,11 +32,6 @@ RELEASED = {
     "official": "The number after 'released' is the authors' released result (mean ± deviation over their seeds), read "
     "from their repository; verdicts are on the paper's number.",
 }
-COLUMNS = [
-    *("row", "benchmark", "seeds", "params_mean", "params_sd", "acc_mean", "acc_sd"),
-    *("paper_params", "paper_params_sd", "paper_acc", "paper_acc_sd", "verdict", "params_verdict", "selected_on"),
-    *("contradicted", "released_params", "released_params_sd", "released_acc", "released_acc_sd", "released_source"),
-]
 #: Further columns of the CSV, and of them those that the Markdown shows, with their headings.
 EXTRA = {"ablations": ["infeasible"], "stress": ["plastic_mean", "plastic_sd"]}
 EXTRA_HEADS = {"stress": {"plastic_mean": "effective plastic parameters"}}
@@ -50,46 +44,9 @@ def kind(table: str) -> str:
 
 def names(params: Params) -> list[str]:
     """Every table that has one row per method, in the order of the paper."""
-    tables = dict.fromkeys(suite.table for suite in suites(params).values())
+    tables = dict.fromkeys(suite.table for suite in suites(params).values() if suite.table != results.READINGS)
     both = [f"stress{tasks}" for tasks in (params.stress.short, params.stress.long)]
     return [name for table in tables for name in (both if table == "stress" else [table])]
-
-
-def compare(
-    runs: pd.DataFrame,
-    paper: pd.DataFrame,
-    selected: pd.DataFrame,
-    limits: Tolerances,
-    released: pd.DataFrame | None = None,
-    contradicted: Mapping[tuple[str, str], set[str]] | None = None,
-) -> pd.DataFrame:
-    """One row per cell in the paper's order: mean and deviation over seeds after the last task, and the verdicts.
-
-    Verdicts are on the numbers as printed. A cell with a run that could not go on has no mean, as in the paper;
-    ``infeasible`` counts such runs. ``contradicted`` names the quantities that the paper itself contradicts.
-    """
-    cells = results.last_task(runs).groupby(["row", "benchmark"], sort=False)
-    seeds = cells["accuracy"].count()
-    infeasible = cells.size() - seeds
-    numbers = cells[["params", "plastic", "accuracy"]].agg(["mean", "std"]).where(infeasible == 0)
-    numbers.columns = ["params_mean", "params_sd", "plastic_mean", "plastic_sd", "acc_mean", "acc_sd"]
-    whole, percent = numbers.iloc[:, :4].round(), (numbers.iloc[:, 4:] * 100).round(2)
-    theirs = paper.assign(place=range(len(paper))).set_index(["row", "benchmark"]).add_prefix("paper_")
-    table = whole.join(percent).assign(seeds=seeds, infeasible=infeasible).join(theirs)
-    table = table.sort_values("paper_place", kind="stable")
-    chosen = table.index.isin(selected.set_index(["row", "benchmark"]).index)
-    table["selected_on"] = np.where(chosen, "yes", "no")
-    marked = contradicted or {}
-    table["contradicted"] = [" ".join(sorted(marked.get(key, ()))) or "no" for key in table.index]
-    known = pd.DataFrame(columns=results.RELEASED) if released is None else released
-    table = table.join(known.set_index(["row", "benchmark"]).add_prefix("released_"))
-    share, points = limits.params_share * table["paper_params"], limits.accuracy_points
-    for name, ours, tolerance in (("verdict", "acc", points), ("params_verdict", "params", share)):
-        columns = [f"{ours}_mean", f"{ours}_sd", "seeds", f"paper_{ours}", f"paper_{ours}_sd"]
-        numbers = table[columns].assign(tolerance=tolerance)
-        table[name] = [verdict(*cell) for cell in numbers.itertuples(index=False)]
-    theirs_too = [f"{whose}_params{sd}" for whose in ("paper", "released") for sd in ("", "_sd")]
-    return table.reset_index().astype(dict.fromkeys([*whole, *theirs_too], "Int64"))
 
 
 def number(value: float, sd: float, thousands: bool) -> str:
@@ -213,7 +170,7 @@ def build(params: Params) -> dict[Path, str]:
         summary["verdicts"][name] = {"accuracy": counts(table), "params": counts(table, "params_verdict")}
         files |= {} if name in unplotted else plots(runs, kind(name) == "stress")
     files[METRICS] = json.dumps(summary, indent=1) + "\n"
-    for other in (theory_table, costs_table, contradictions_table):
+    for other in (theory_table, costs_table, contradictions_table, readings_table):
         files |= other.build(params)
     return files
 

@@ -1,4 +1,4 @@
-// Without this script the tables are as printed, and every claim is open.
+// Without this script the tables are as printed, every claim is open, and all readings are shown one after another.
 
 // Sorting by a column: ascending, descending, as printed. A claim moves with its parts: it is a body of its own.
 for (const table of document.querySelectorAll("table.sortable")) {
@@ -50,8 +50,33 @@ for (const claim of document.querySelectorAll(".claims > tbody")) {
   more.addEventListener("beforematch", () => open(true));
   claim.addEventListener("open-claim", () => open(true));
 }
+// One reading at a time: chosen in the list, in the head of the grid, or by a link.
+const readings = [...document.querySelectorAll(".reading")];
+const choice = document.getElementById("choice");
+const choose = (name) => {
+  for (const view of readings) view.hidden = view.dataset.reading !== name;
+  for (const cell of document.querySelectorAll(".grid [data-reading]")) {
+    cell.classList.toggle("chosen", cell.dataset.reading === name);
+  }
+  choice.value = name;
+  document.getElementById("chosen-reading").textContent = `${choice.selectedOptions[0].textContent} is shown below`;
+};
+if (choice) {
+  document.getElementById("choose").hidden = false;
+  choose(readings[0].dataset.reading);
+  choice.addEventListener("change", () => choose(choice.value));
+  for (const head of document.querySelectorAll(".grid thead [data-reading]")) {
+    head.querySelector("a").addEventListener("click", () => choose(head.dataset.reading));
+  }
+}
+
 const follow = () => {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const reading = target?.closest(".reading");
+  if (reading) {
+    choose(reading.dataset.reading);
+    target.scrollIntoView();
+  }
   const claim = target?.closest(".claims > tbody[id]");
   if (!claim) return;
   claim.dispatchEvent(new Event("open-claim"));
