@@ -195,7 +195,7 @@ def test_results_that_are_not_the_runs_that_were_asked_for(broken, change, line)
 def test_results_of_suites_that_are_gone_and_of_other_seeds(broken):
     (broken / "reports/results/main/split_mnist-static").rename(broken / "reports/results/main/old-static")
     drop(broken / "reports/results/main/split_mnist-noracl/signals.csv", "split_mnist")
-    edit(broken / "params.yaml", "seeds:\n- 0", "seeds:\n- 0\n- 1")
+    edit(broken / "params.yaml", "\nseeds:\n- 0", "\nseeds:\n- 0\n- 1")
     problems = "\n".join(check.results_are_complete(load()))
     assert "reports/results/main/old-static: params.yaml asks for no such suite: delete it" in problems
     assert "reports/results/main/split_mnist-static/ holds nothing" in problems

@@ -149,7 +149,7 @@ def test_pareto_by_hand():
     for path in Path("reports/results").glob("*/*/runs.csv"):
         if path.parent.parent.name not in ("stress", "sensitivity", "cifar10_sizes", "readings"):
             for row in results(path):  # tasks come in order: the last one stays
-                if row["method"] != "full":
+                if row["method"] != "full" and row["task"] != "0":  # which says that a run could not go on
                     cell = (row["benchmark"], row["method"], int(row["layers"]), row["seed"])
                     expected[cell] = (float(row["params"]), 100 * float(row["accuracy"]))
     keys = ["benchmark", "method", "layers", "seed"]
