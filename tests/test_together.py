@@ -23,7 +23,7 @@ from noracl.method import backprop
 from noracl.method.backprop import Backprop, shares
 from noracl.method.initialisers import INITIALISERS
 from noracl.method.network import Network, layers
-from noracl.method.optimisation import Lockstep
+from noracl.method.optimisation import ALIGNMENT, SGD, Lockstep
 from noracl.method.regularisers import REGULARISERS
 from noracl.method.seeds import generator
 from noracl.method.together import learn_task
@@ -78,6 +78,18 @@ def test_products_are_shared_and_have_the_bytes_of_single_ones(monkeypatch):
     assert len(group.copies) == 3 * shares((16, 32, 45), 784, 256, torch.device("cpu"), 1)
 
 
+def test_every_row_count_gives_each_network_the_bytes_it_gets_alone():
+    """Parts of a shared buffer that begin where torch's own buffers never do get other sums from some BLAS."""
+    made = [(16,), (33, 17), (12, 12), (27, 38), (45, 7)]
+    networks = [Network.initialise((784, *h, 2), "he", generator(i)) for i, h in enumerate(made)]
+    for rows in (1, 87, 96, 121, 255, 256):
+        group = Lockstep([SGD(one, REGULARISERS.find("none")(BASE), 0.1, None) for one in networks])
+        parts = [one for backprop in group._backprops(rows) for one in backprop.passes]
+        assert all(one.weights is network.weights for one, network in zip(parts, networks, strict=True))
+        addresses = [part.data_ptr() for one in parts for part in (*one.outputs, *one.deltas)]
+        assert all(address % ALIGNMENT == 0 for address in addresses), rows
+
+
 def test_where_sharing_a_product_would_change_bytes_it_is_not_shared(monkeypatch):
     stream, settings = toy_stream(), variants()[:4]
     expected = [learn(stream, one, 4) for one in settings]
@@ -98,22 +110,28 @@ def test_sharing_is_refused_if_one_sum_differs(monkeypatch):
     assert not shares.__wrapped__((32,), 49, 32, device, 1), "nobody to share with"
 
 
-def test_task_1_is_learnt_once_by_those_that_differ_in_growth_alone(monkeypatch):
-    stream, made = toy_stream(), []
-    settings = [replace(BASE, growth=replace(FIRING, **change)) for change in ({}, {"trigger": "ed"}, {"epsilon": 0.3})]
+def test_steps_are_taken_once_by_those_that_have_grown_alike(monkeypatch):
+    changes = ({}, {"trigger": "ed"}, {"gamma": 0.5001}, {"trigger": "fixed"})
+    settings = [replace(BASE, growth=replace(FIRING, **change)) for change in changes]
     settings += [replace(BASE, regulariser="si"), replace(BASE, regulariser="si", growth=replace(FIRING, init="he"))]
+    stream, networks = toy_stream(), []
     alone = [learn(stream, one, 4) for one in settings]
-    original = Lockstep.__init__
+    assert [one.history.growth[0].epoch for one in alone] == [1, 1, 1, 0, 1, 1]
+    assert torch.equal(alone[0].network.theta, alone[1].network.theta)
+    assert not torch.equal(alone[0].network.theta, alone[2].network.theta)
+    original = Lockstep.epoch
     monkeypatch.setattr(
-        Lockstep, "__init__", lambda self, members: (made.append(len(members)), original(self, members))[1]
+        Lockstep, "epoch", lambda self, *given: (networks.append(len(self.members)), original(self, *given))[1]
     )
     together = learn_together(stream, settings, 4)
     assert all(same(one, other) for one, other in zip(together, alone, strict=True))
-    assert made[0] == 2, "one network for each regulariser"
-    assert set(made[1:]) == {5}
-    made.clear()
+    first, second, *later = networks[1:]
+    assert networks[0] == first == 2, "one network for each regulariser"
+    assert second == 3, "nothing but the fixed schedule has grown yet"
+    assert set(later) == {5}, "two rules with the same growth are one network to the end"
+    networks.clear()
     watched = learn_together(stream, settings, 4, Callbacks(epoch=lambda learner, epoch: None))
-    assert set(made) == {5}, "whoever looks sees every network at work"
+    assert set(networks) == {len(settings)}, "whoever looks sees every network at work"
     assert all(same(one, other) for one, other in zip(watched, alone, strict=True))
 
 
@@ -194,8 +212,16 @@ def test_settings_that_cannot_go_together_are_named(words, other):
     settings = [BASE, replace(BASE, optimisation=replace(QUICK, **other))]
     with pytest.raises(ValueError, match=words):
         learn_together(toy_stream(), settings)
+
+
+def test_settings_may_be_any_iterable_but_must_be_some():
+    stream = toy_stream()
+    (drawn,), (listed,) = learn_together(stream, (one for one in [BASE])), learn_together(stream, [BASE])
+    assert drawn.history == listed.history
     with pytest.raises(ValueError, match="settings must hold at least one"):
-        learn_together(toy_stream(), [])
+        learn_together(stream, [])
+    with pytest.raises(ValueError, match="settings must be several, such as a list, got Settings"):
+        learn_together(stream, BASE)
 
 
 def test_learners_with_other_seeds_or_tasks_do_not_go_together():

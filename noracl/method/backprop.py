@@ -60,11 +60,12 @@ class Backprop:
         for member, network in enumerate(networks):
             outputs, deltas = zip(*(parts[level][member] for level in range(len(network.widths))), strict=True)
             self.passes.append(Pass(network.weights, [*outputs, self.logits[member]], [*deltas, self.errors[member]]))
-        self._bind(narrow, theta.new_empty(2, sum(widths[member] for member in narrow), inputs))
+        shape = sum(widths[member] for member in narrow), inputs
+        self.weights, self.gradients = theta.new_empty(shape), theta.new_empty(shape)
+        self._bind(narrow)
 
-    def _bind(self, narrow: list[int], shared: Tensor) -> None:
+    def _bind(self, narrow: list[int]) -> None:
         """Which products make up a pass: (left, right, result) for each, so that a step looks nothing up."""
-        self.weights, self.gradients = shared
         rows = len(self.weights)
         self.shared_output, self.shared_delta = self.outputs[0][:rows], self.deltas[0][:rows]
         sizes = [len(self.passes[member].weights[0]) for member in narrow]

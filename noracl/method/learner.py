@@ -3,7 +3,7 @@
 A static network is the same with trigger "none". ``learn`` is the short form for a whole stream.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Self
@@ -14,7 +14,7 @@ from torch import Tensor
 from noracl.method import saving, signals
 from noracl.method.algorithm import COMPONENTS, Algorithm
 from noracl.method.callbacks import Callbacks
-from noracl.method.checks import instance, number, require, whole
+from noracl.method.checks import instance, number, require, shown, whole
 from noracl.method.history import History
 from noracl.method.inputs import as_labels, as_matrix
 from noracl.method.network import Network, layers
@@ -43,15 +43,21 @@ def learn(
 
 
 def learn_together(
-    stream: Stream, settings: Sequence[Settings], seed: int = 0, callbacks: Callbacks | None = None
+    stream: Stream, settings: Iterable[Settings], seed: int = 0, callbacks: Callbacks | None = None
 ) -> list[Outcome | Exception]:
     """Learn a stream with several settings in lock-step, which takes less time than one after the other.
 
     Each outcome is what ``learn`` gives with these settings, to the last byte; where that raises an error, the error is
     in the list, and the others go on. Settings must agree in mini-batches and epochs.
     """
-    require(len(settings) > 0, "settings must hold at least one Settings")
+    require(isinstance(settings, Iterable), f"settings must be several, such as a list, got {shown(settings)}")
     learners = [Learner.of(stream, one, seed, callbacks) for one in settings]
+    require(len(learners) > 0, "settings must hold at least one Settings")
+    return learn_side_by_side(learners, stream)
+
+
+def learn_side_by_side(learners: Sequence["Learner"], stream: Stream) -> list[Outcome | Exception]:
+    """Let learners that were made for a stream learn it in lock-step; an error ends one of them, not the others."""
     found: dict[int, Exception] = {}
     for task in stream.tasks:
         alive = [place for place in range(len(learners)) if place not in found]

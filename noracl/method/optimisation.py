@@ -13,6 +13,7 @@ from noracl.method.network import Batch, Network, layers
 from noracl.method.regularisers import Regulariser
 
 CLIPPING = ("norm", "value")
+ALIGNMENT = 64  # bytes: torch's buffers begin at multiples of it, and BLAS may sum in another order elsewhere
 
 
 class NonFiniteLoss(ArithmeticError):
@@ -101,11 +102,18 @@ class Lockstep:
     """Networks that take each step on the same mini-batch; each gets the bytes that it gets alone."""
 
     def __init__(self, members: Sequence[SGD]) -> None:
-        self.members, self.passes = members, dict[int, Backprop]()
+        self.members, self.passes = members, dict[int, list[Backprop]]()
         flat = members[0].network.theta.new_empty(max(one.network.parameters for one in members))
         gradients = [flat[: one.network.parameters] for one in members]  # one after the other, so in the same place
         matrices = [layers(own, one.network.sizes) for own, one in zip(gradients, members, strict=True)]
-        self.own = list(zip(range(len(members)), members, gradients, matrices, strict=True))
+        self.own = list(zip(members, gradients, matrices, strict=True))
+
+    def _backprops(self, rows: int) -> list[Backprop]:
+        """For all networks together, or, if their parts of the buffers would lie otherwise than alone, for each."""
+        networks = [one.network for one in self.members]
+        if rows * networks[0].theta.element_size() % ALIGNMENT == 0:
+            return [Backprop(networks, rows)]
+        return [Backprop([network], rows) for network in networks]
 
     @torch.inference_mode()
     def epoch(self, batches: Batches, order: Tensor) -> None:
@@ -114,15 +122,17 @@ class Lockstep:
             x, targets = batches.load(index)
             rows = len(x)
             if rows not in self.passes:
-                self.passes[rows] = Backprop([one.network for one in self.members], rows)
-            backprop = self.passes[rows]
-            backprop.run(x, targets)
-            for member, sgd, gradient, matrices in self.own:
-                if sgd.error is None:
-                    backprop.gradient(member, matrices)
-                    try:
-                        sgd.step(gradient, step)
-                    except Exception as error:
-                        sgd.error = error
-                        if all(one.error for one in self.members):
-                            return
+                self.passes[rows] = self._backprops(rows)
+            own = iter(self.own)
+            for backprop in self.passes[rows]:
+                backprop.run(x, targets)
+                for member in range(len(backprop.passes)):
+                    sgd, gradient, matrices = next(own)
+                    if sgd.error is None:
+                        backprop.gradient(member, matrices)
+                        try:
+                            sgd.step(gradient, step)
+                        except Exception as error:
+                            sgd.error = error
+                            if all(one.error for one in self.members):
+                                return

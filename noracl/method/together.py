@@ -1,8 +1,8 @@
 """One pass of Algorithm 1's outer loop, for one learner or for several in lock-step.
 
 Learners that see the same mini-batches in the same order (other widths, rules or thresholds on one stream with one
-seed) gather each mini-batch once. Those that differ in their growth alone share task 1, in which nothing grows. What a
-learner comes to does not depend on who learns beside it, to the last byte.
+seed) gather each mini-batch once. Those whose weights and regulariser are the same, as long as they have grown alike,
+take the steps of an epoch once. What a learner comes to does not depend on who learns beside it, to the last byte.
 """
 
 import copy
@@ -59,36 +59,43 @@ def _learn(group: Group, task: Task) -> None:
     for other in group.alive[1:]:
         other.test_inputs = group.alive[0].test_inputs
     group.each(lambda one: one._prepare(task, getattr(group.alive[0], "batches", None)))
-    leaders = {id(one): next(other for other in group.alive if alike(one, other)) for one in group.alive}
     lockstep: Lockstep | None = None
     for epoch in range(1, group.alive[0]._epochs + 1 if group.alive else 0):
         group.each(methodcaller("_before_epoch", epoch))
         if not group.alive:
             break
-        steps = list(dict.fromkeys(leaders[id(one)].sgd for one in group.alive))
+        leaders = [next(other for other in group.alive if alike(one, other)) for one in group.alive]
+        steps = list(dict.fromkeys(leader.sgd for leader in leaders))
         if lockstep is None or lockstep.members != steps:
             lockstep = Lockstep(steps)
         _train(group.alive, lockstep)
-        for one in group.alive:
-            one.sgd.error = leaders[id(one)].sgd.error
+        for one, leader in zip(group.alive, leaders, strict=True):
+            _follow(one, leader)
         group.each(methodcaller("_after_epoch", epoch))
-    for one in group.alive:
-        _follow(one, leaders[id(one)])
     group.each(methodcaller("_finish"))
 
 
 def alike(one: Algorithm, other: Algorithm) -> bool:
-    """Whether two learners take the same steps: they are one, or differ in their growth alone, and that in task 1."""
+    """Whether two learners take the same steps in this epoch: they are one, or nobody watches and nothing differs."""
+    if one is other:
+        return True
     watched = any(own is not None for by in (one, other) for own in (by.callbacks.step, by.callbacks.epoch))
-    same = one.number == 1 and replace(one.settings, growth=other.settings.growth) == other.settings
-    return one is other or (same and not watched and torch.equal(one.network.theta, other.network.theta))
+    same = replace(one.settings, growth=other.settings.growth) == other.settings
+    ours, theirs = ((type(by), type(by.regulariser), by.network.sizes, by.sgd.rate) for by in (one, other))
+    return not watched and same and ours == theirs and _same_weights(one, other)
+
+
+def _same_weights(one: Algorithm, other: Algorithm) -> bool:
+    ours, theirs = ({"θ": by.network.theta, **by.regulariser.vectors} for by in (one, other))
+    return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 def _follow(one: Algorithm, leader: Algorithm) -> None:
     """Take over what the leader's steps came to."""
     if one is not leader:
         one.network.theta.copy_(leader.network.theta)
-        one.regulariser = copy.deepcopy(leader.regulariser)
+        one.regulariser = one.sgd.regulariser = copy.deepcopy(leader.regulariser)
+        one.sgd.error = leader.sgd.error
 
 
 def _train(learners: Sequence[Algorithm], lockstep: Lockstep) -> None:
