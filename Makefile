@@ -1,12 +1,13 @@
 # Two commands do everything: `make repro` and `make test`. `make help` lists the others.
 PYTHON ?= python3
 VENV := .venv
-PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check -q --require-hashes
-READY := $(VENV)/.ready-$(shell cksum < requirements.txt | cut -d ' ' -f 1)
+PIP := $(VENV)/bin/python -m pip install --disable-pip-version-check --require-hashes
+REQUIREMENTS := requirements.txt requirements-common.txt requirements-cpu.txt
+READY := $(VENV)/.ready-$(shell cat $(REQUIREMENTS) | cksum | cut -d ' ' -f 1)
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help repro test bench chaos clean
+.PHONY: help repro test compare bench chaos clean
 help:                      ## list these targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
@@ -22,10 +23,15 @@ test: $(READY)             ## all tests and checks; what CI runs
 	dvc repro download@mnist
 	python -m pytest tests -n 2 --dist worksteal
 	python -m pipeline check
+	python -m pipeline verify --sample 2 --seconds 20
+
+compare: $(READY)          ## what an experiment changed: parameters and metrics; the workspace, or EXP=name
+	dvc params diff HEAD $(EXP)
+	dvc metrics diff HEAD $(EXP)
 
 bench: $(VENV)/bench/.ready   ## speed as ratios, also to JAX and Avalanche, which it installs; takes about 10 minutes
 	dvc repro download@mnist
-	PYTHONPATH=$(CURDIR)/$(VENV)/bench python -m pipeline bench
+	PYTHONPATH="$(CURDIR)/$(VENV)/bench" python -m pipeline bench
 
 chaos: $(READY)            ## at least 50 kills, and other faults, on a small suite; at most 10 minutes
 	dvc repro download@mnist
@@ -35,12 +41,14 @@ clean:                     ## remove what can be made again, but keep finished r
 	rm -rf $(VENV) data .dvc/cache .dvc/tmp .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): requirements.txt
+$(READY): $(REQUIREMENTS)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": set PYTHON=…")'
 	rm -f $(VENV)/.ready-*
 	@echo "Packages are installed into $(VENV), which takes some minutes."
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) -r requirements.txt || { $(PIP) --no-deps -r requirements-cuda.txt && $(PIP) -r requirements.txt; }
+	@echo "First torch, in its CPU build, if pip finds one."
+	@if $(PIP) --retries 1 --no-deps -r requirements-cpu.txt 2> /dev/null; then $(PIP) -r requirements-common.txt; \
+	else echo "pip finds no CPU build: torch is installed with CUDA, which takes 5 GB."; $(PIP) -r requirements.txt; fi
 	touch $@
 
 # JAX and Avalanche are installed for the benchmark only, beside what the environment has.

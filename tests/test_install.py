@@ -63,7 +63,7 @@ def place(tmp_path_factory):
     asked = ["install", "--no-index", "--no-build-isolation", folder / "source"]
     here = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "PYTHON"))}
     nowhere = {"PIP_CONFIG_FILE": os.devnull}  # or pip could find packages in the folders that people configure
-    done = subprocess.run([*pip, *asked], env=here | nowhere, capture_output=True, text=True)
+    done = subprocess.run([*pip, *asked], env=here | nowhere, capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stdout + done.stderr
     return packages
 
@@ -71,7 +71,7 @@ def place(tmp_path_factory):
 def run(place, code):
     """Alone: with nothing of this environment, of the folder, or of PYTHONPATH."""
     python = place.parents[2] / "bin/python"
-    done = subprocess.run([python, "-I", "-c", code], cwd=place.parents[3], capture_output=True, text=True)
+    done = subprocess.run([python, "-I", "-c", code], cwd=place.parents[3], capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -81,7 +81,7 @@ def test_it_is_installed_whole_and_nothing_else_with_it(place):
     found = {path.relative_to(place) for path in (place / "noracl").rglob("*") if "__pycache__" not in path.parts}
     assert found == files
     assert Path("noracl/py.typed") in found
-    listed = (place / f"noracl-{noracl.__version__}.dist-info/RECORD").read_text()
+    listed = (place / f"noracl-{noracl.__version__}.dist-info/RECORD").read_text(encoding="utf-8")
     assert {line.split("/")[0] for line in listed.splitlines()} == {"noracl", f"noracl-{noracl.__version__}.dist-info"}
 
 
@@ -96,7 +96,9 @@ def test_it_needs_numpy_and_torch_alone(place):
 
 
 def test_the_quick_start_runs_there(place):
-    (code,) = re.findall(r"```python\n(.*?)```", Path("docs/library/quick-start.md").read_text(), flags=re.DOTALL)
+    (code,) = re.findall(
+        r"```python\n(.*?)```", Path("docs/library/quick-start.md").read_text(encoding="utf-8"), flags=re.DOTALL
+    )
     assert "task 3: widths (" in run(place, code)
-    (code,) = re.findall(r"```python\n(.*?)```", Path("README.md").read_text(), flags=re.DOTALL)
+    (code,) = re.findall(r"```python\n(.*?)```", Path("README.md").read_text(encoding="utf-8"), flags=re.DOTALL)
     assert "(32, 32)" in run(place, ARRAYS + code)

@@ -1,7 +1,10 @@
-"""What is installed is what requirements.txt says, and pip takes nothing else."""
+"""What is installed is what the requirements say, and pip takes nothing else."""
 
 import ast
+import os
 import re
+import shutil
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import version
@@ -9,47 +12,104 @@ from pathlib import Path
 
 import pytest
 
-PROJECT = tomllib.loads(Path("pyproject.toml").read_text())
+PROJECT = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
 PIN = re.compile(
-    r"^([\w.-]+)==([\w.]+)( ; sys_platform == '\w+')?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
+    r"^([\w.-]+)==([\w.+]+)( ; sys_platform [!=]= '\w+')?((?: \\\n    --hash=sha256:[0-9a-f]{64})+)$", re.MULTILINE
 )
+#: What make installs from, with the lines that are neither comments nor pins.
+FILES = {
+    "requirements.txt": ["-r requirements-common.txt"],
+    "requirements-common.txt": [],
+    "requirements-cpu.txt": ["--extra-index-url https://download.pytorch.org/whl/cpu"],
+}
+ON_LINUX, ELSEWHERE = " ; sys_platform == 'linux'", " ; sys_platform != 'linux'"
 
 
 def pins(name):
-    text = Path(name).read_text()
+    text = Path(name).read_text(encoding="utf-8")
     found = {pin[1]: pin for pin in PIN.finditer(text)}
     left = [line for line in PIN.sub("", text).splitlines() if line and not line.startswith("#")]
-    assert not left, f"neither comment nor pinned and hashed: {left}"
+    assert left == FILES.get(name, []), f"neither comment nor pinned and hashed: {left}"
     return found
 
 
-@pytest.mark.parametrize("name", ["requirements.txt", "requirements-cuda.txt"])
+def ready(folder):
+    """The file by which make knows that everything is installed, in a folder that gets what make installs from."""
+    for name in ("Makefile", "requirements-bench.txt", *FILES):
+        shutil.copy(name, folder)
+    content = b"".join(Path(name).read_bytes() for name in FILES)
+    checksum = subprocess.run(["cksum"], input=content, capture_output=True, check=True).stdout.decode().split()[0]
+    return f".venv/.ready-{checksum}"
+
+
+@pytest.mark.parametrize("name", FILES)
 def test_everything_is_pinned_and_hashed_once(name):
-    text = Path(name).read_text()
-    assert len(pins(name)) == text.count("==") - text.count("sys_platform ==") > 10
+    text = Path(name).read_text(encoding="utf-8")
+    assert len(pins(name)) == text.count("==") - text.count("sys_platform ==") > 0
 
 
 def test_what_is_installed_is_what_is_pinned():
-    for name, pin in pins("requirements.txt").items():
+    for name, pin in pins("requirements-common.txt").items():
         if pin[3] is None:
-            assert version(name).split("+")[0] == pin[2], name
+            assert version(name) == pin[2], name
+    expected = pins("requirements-common.txt")["torch"][2]
+    assert version("torch").split("+")[0] == expected
 
 
-def test_make_installs_with_hashes_and_the_extra_is_the_same_release():
-    makefile = Path("Makefile").read_text()
-    (pip,) = re.findall(r"^PIP := .*", makefile, re.MULTILINE)
-    installs = [line for line in makefile.splitlines() if "-r requirements" in line]
-    assert pip.endswith(" --require-hashes")
-    assert installs
-    assert all(line.count("$(PIP)") == line.count("-r requirements") for line in installs)
+def test_torch_is_one_release_with_cuda_on_linux_alone_and_pinned_once_for_each_system():
+    plain, common, cpu = map(pins, FILES)
+    assert set(plain) & set(common) == set(cpu) == {"torch"}
+    assert {pin[3] for pin in (*plain.values(), cpu["torch"])} == {ON_LINUX}
+    assert common["torch"][3] == ELSEWHERE
+    assert {plain["torch"][2], cpu["torch"][2].removesuffix("+cpu")} == {common["torch"][2]}
+    hashes = [re.findall(r"[0-9a-f]{64}", one["torch"][4]) for one in (plain, common, cpu)]
+    assert len(set().union(*hashes)) == sum(map(len, hashes))
+    assert len(hashes[2]) == 6, "Python 3.11, 3.12 and 3.13 on two kinds of processor"
+
+
+def test_the_extra_is_the_same_release():
     extra = PROJECT["project"]["optional-dependencies"]["cluster"]
-    assert extra == [f"distributed=={pins('requirements.txt')['distributed'][2]}"]
+    assert extra == [f"distributed=={pins('requirements-common.txt')['distributed'][2]}"]
+
+
+#: Python for make: it makes environments whose pip writes down what it is asked, and finds a CPU build or does not.
+PYTHON = """#!/bin/sh
+case "$*" in
+  "-m venv"*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" ;;
+  "-m pip"*) echo "$*" >> asked
+    case "$*" in *-cpu.txt) echo "ERROR: alarming" >&2; exit $NO_CPU_BUILD ;; esac ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("found", "files"), [(True, ["-cpu.txt", "-common.txt"]), (False, ["-cpu.txt", ".txt"])], ids=["CPU", "CUDA"]
+)
+def test_make_installs_with_hashes_and_falls_back_without_alarm(found, files, tmp_path):
+    folder = tmp_path / "a path with spaces"
+    folder.mkdir()
+    (folder / "python").write_text(PYTHON, encoding="utf-8")
+    (folder / "python").chmod(0o755)
+    here = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    done = subprocess.run(
+        ["make", "PYTHON=./python", ready(folder)],
+        cwd=folder,
+        env=here | {"NO_CPU_BUILD": str(int(not found))},
+        capture_output=True,
+        encoding="utf-8",
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("torch is installed with CUDA" in done.stdout) != found
+    asked = (folder / "asked").read_text(encoding="utf-8").splitlines()
+    assert [re.search(r"-r requirements(\S+)$", line)[1] for line in asked] == files
+    assert all(" --require-hashes " in line for line in asked)
+    assert not any(" -q " in line for line in asked), "an installation takes minutes: pip shows what it does"
 
 
 def test_the_library_imports_what_it_declares_and_scikit_learn_in_one_file_alone():
     used = {"noracl"}
     for path in Path("noracl").rglob("*.py"):
-        nodes = list(ast.walk(ast.parse(path.read_text())))
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
         names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
         found = {name.partition(".")[0] for name in names}
