@@ -1,5 +1,6 @@
 """Stage check: the reported numbers are what the code computes. Exits with a readable diff when they are not."""
 
+import argparse
 import difflib
 import hashlib
 import json
@@ -11,17 +12,19 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipeline import verify
 from pipeline.config import Params, load
-from pipeline.evidence import claims, completeness, results
-from pipeline.experiments import golden, staleness
-from pipeline.experiments.train import result_rows
+from pipeline.data.manifests import placeholder
+from pipeline.evidence import choices, claims, completeness, results
+from pipeline.experiments import golden, metrics, staleness
+from pipeline.experiments.suites import suites
 from pipeline.files import StageError
-from pipeline.paths import GOLDEN, PAGE, PAPER, README, RESULTS
+from pipeline.paths import CANARIES, GOLDEN, METRICS, PAGE, PAPER, PLOTS, README
 from pipeline.report import page, readme, tables, verdict_counts
-from pipeline.runs.executor import run_all
-from pipeline.runs.run import Run
+from pipeline.runs import canaries
 
-Rows = list[dict[str, str]]
+Check = Callable[[Params], list[str]]
+SHOWN = 12  # lines of a problem: more of a diff help nobody
 PINS = PAPER / "SHA256SUMS"
 PIN = f"cd {PAPER} && sha256sum *.csv > {PINS.name}"
 
@@ -74,12 +77,30 @@ def paper_agrees_with_itself(params: Params) -> list[str]:
 def canaries_agree(params: Params) -> list[str]:
     """The numerics give the numbers of the committed canaries, on this machine as on any other."""
     wrong = staleness.disagreeing(staleness.compute(params))
-    return [f"reports/canaries/{suite}.json: the code gives other numbers: run `dvc repro`" for suite in wrong]
+    missing = [suite for suite in wrong if not canaries.file_of(suite).exists()]
+    other = [suite for suite in wrong if suite not in missing]
+    lines = [f"{CANARIES}: the code gives other numbers for {', '.join(other)}: run `dvc repro`"] if other else []
+    return lines + ([f"{CANARIES} has no file for {', '.join(missing)}: run `dvc repro canaries`"] if missing else [])
 
 
 def results_are_complete(params: Params) -> list[str]:
     """The committed results are exactly the runs that params.yaml asks for."""
     return completeness.problems(params)
+
+
+def strengths_are_chosen(params: Params) -> list[str]:
+    """Strengths beyond the paper are those that their rule has chosen."""
+    return choices.problems(params)
+
+
+def metrics_are_generated(params: Params) -> list[str]:
+    """What `dvc metrics` and `dvc plots` compare is what the committed results give."""
+    stages, problems = metrics.computed(params), list[str]()
+    for suite, stage in stages.items():
+        problems += differences(metrics.of_suite(suite), stage)
+    known = {path for suite in stages for path in (METRICS / f"{suite}.json", PLOTS / f"{suite}.csv")}
+    there = {path for folder in (METRICS, PLOTS) for path in folder.rglob("*.*")}
+    return problems + [f"{path}: there are no such results: delete it" for path in sorted(there - known)]
 
 
 def tables_are_generated(params: Params) -> list[str]:
@@ -110,53 +131,47 @@ def readme_is_generated(params: Params) -> list[str]:
         return [f"{error.filename} is missing: run `dvc repro tables`"]
 
 
+def not_computed(params: Params) -> dict[str, str]:
+    """Suites that need not be there and are not, each with its stage."""
+    every = suites(params, placeholder).values()
+    return {suite.name: suite.stage for suite in every if results.is_missing(suite.name)}
+
+
 def results_are_fresh(params: Params) -> list[str]:
     """No stage is stale: nobody changed parameters or numerics, or edited a result, without running the stage."""
     if "DVC_STAGE" in os.environ:  # DVC itself sees to this
         return []
-    done = subprocess.run([sys.executable, "-m", "dvc", "status", "--json"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "dvc", "status", "--json"], capture_output=True, encoding="utf-8")
     if done.returncode:
         return [f"dvc status failed: {done.stderr.strip()}"]
-    problems, absent = [], {f"reading@{name}" for name in results.missing_readings(params.readings)}
-    for stage, changes in json.loads(done.stdout or "{}").items():
-        if stage in absent:  # which is told of, and is no error
-            continue
-        for change in changes if stage != "check" else []:  # which this command judges itself
-            if isinstance(change, str):
-                problems.append(f"{stage}: {change}: run `dvc repro`")
-                continue
-            for kind, paths in change.items():
-                for path, state in paths.items():
-                    if state not in ("deleted", "not in cache") or not path.startswith("data/"):  # not downloaded
-                        problems.append(f"{stage}: {kind}: {path} ({state}): run `dvc repro`")
-    return problems
+    causes: dict[str, list[str]] = {}  # each with the stages that it makes stale
+    absent = set(not_computed(params).values())  # told of, and no error
+    stages = {stage: changes for stage, changes in json.loads(done.stdout or "{}").items() if stage not in absent}
+    stages.pop("check", None)  # which this command judges itself
+    for stage, changes in stages.items():
+        for cause in dict.fromkeys(cause for change in changes for cause in _causes(change)):
+            causes.setdefault(cause, []).append(stage)
+    return [f"{cause}: {_listed(found)}: run `dvc repro`" for cause, found in causes.items()]
 
 
-def committed_and_fresh(params: Params, runs: list[Run], title: str) -> list[tuple[Run, dict[str, str], Rows, Rows]]:
-    """Runs computed from scratch: each with the machine, the committed rows and the fresh ones."""
+def _causes(change: str | dict[str, dict[str, object]]) -> list[str]:
+    """What `dvc status` says about a stage, without what is only not downloaded."""
+    if isinstance(change, str):
+        return [change]
     found = []
-    for run, record in zip(runs, run_all(runs, params.compute, title, fresh=True), strict=True):
-        table = pd.read_csv(RESULTS / run.suite / "runs.csv", dtype=str, keep_default_na=False)
-        name = pd.Series({"method": run.method, "layers": str(run.layers), "seed": str(run.seed)})
-        committed = table[(table[name.index] == name).all(axis=1)].to_dict("records")
-        rows = result_rows(run, record, sum(table.columns.str.startswith("width_")))
-        found.append((run, record.machine, committed, [{key: str(row[key]) for key in row} for row in rows]))
+    for paths in change.values():
+        for path, state in paths.items():
+            if isinstance(state, dict):  # parameters
+                found += [f"{path}: {name} ({how})" for name, how in state.items()]
+            elif state not in ("deleted", "not in cache") or not path.startswith("data/"):
+                found.append(f"{path} ({state})")
     return found
 
 
-def far_apart(fresh: Rows, committed: Rows, params: Params) -> list[str]:
-    """Where two histories of one run differ by more than another CPU's rounding explains."""
-    if len(fresh) != len(committed):
-        return [f"{len(fresh)} tasks, {len(committed)} are committed"]
-    problems, limits = [], params.tolerances
-    for new, old in zip(fresh, committed, strict=True):
-        accuracy = abs(float(new["accuracy"]) - float(old["accuracy"]))
-        if accuracy > limits.golden_accuracy or abs(int(new["params"]) / int(old["params"]) - 1) > limits.golden_params:
-            problems.append(
-                f"task {new['task']}: accuracy {new['accuracy']}, params {new['params']}; "
-                f"committed {old['accuracy']}, {old['params']}"
-            )
-    return problems
+def _listed(names: list[str]) -> str:
+    """A few of some names, and how many more there are."""
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"stale: {', '.join(names[:4])}{more}"
 
 
 def golden_runs_begin_alike(params: Params) -> list[str]:
@@ -166,44 +181,47 @@ def golden_runs_begin_alike(params: Params) -> list[str]:
     except (StageError, OSError) as error:
         return [str(error)]
     wrong = [name for name in {**known, **found} if not golden.agree(found.get(name), known.get(name))]
-    return [f"{GOLDEN}: the golden run on {name} begins with other numbers: run `dvc repro`" for name in wrong]
+    return [f"{GOLDEN}: golden runs begin with other numbers on {', '.join(wrong)}: run `dvc repro`"] if wrong else []
 
 
 def golden_runs_repeat(params: Params) -> list[str]:
     """Golden runs from scratch give the committed digits, or numbers within tolerances.golden_… on other machines."""
-    problems: list[str] = []
     try:
-        found = committed_and_fresh(params, golden.golden_runs(params), "golden runs")
+        found = list(verify.repeat(params, golden.golden_runs(params), "golden runs"))
     except (StageError, OSError) as error:
         return [str(error)]
-    for run, machine, committed, fresh in found:
-        if machine in json.loads((RESULTS / run.suite / "provenance.json").read_text(encoding="utf-8")):
-            new, old = ("\n".join(",".join(row.values()) for row in rows) for rows in (fresh, committed))
-            problems += diff(f"golden run {run.label}", new, old)
-        else:
-            problems += [f"golden run {run.label}: {p}" for p in far_apart(fresh, committed, params)]
-    return problems
+    return [f"golden run {one.run.label}: {problem}" for one in found for problem in one.problems]
 
 
-CHECKS: list[Callable[[Params], list[str]]] = [
-    *(paper_is_as_pinned, paper_agrees_with_itself, canaries_agree, results_are_complete, tables_are_generated),
-    *(claims_are_generated, readme_is_generated, page_is_generated, results_are_fresh),
-    *(golden_runs_begin_alike, golden_runs_repeat),
+ON_INPUTS: list[Check] = [paper_is_as_pinned, paper_agrees_with_itself, canaries_agree, results_are_complete]
+#: What is made from results; none of these is looked at while results are missing.
+ON_RESULTS: list[Check] = [
+    strengths_are_chosen,
+    *(metrics_are_generated, tables_are_generated, claims_are_generated, readme_is_generated, page_is_generated),
+    results_are_fresh,
 ]
+ON_GOLDEN_RUNS: list[Check] = [golden_runs_begin_alike, golden_runs_repeat]
 
 
 def main(arguments: list[str]) -> None:
     """Stage check."""
-    params = load()
-    failed = False
-    for check in CHECKS:
+    parser = argparse.ArgumentParser(prog="python -m pipeline check", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="without golden runs, which take most of the time")
+    quick, params, failed = parser.parse_args(arguments).quick, load(), list[Check]()
+    for check in [*ON_INPUTS, *ON_RESULTS, *([] if quick else ON_GOLDEN_RUNS)]:
+        if results_are_complete in failed and check not in ON_INPUTS:
+            print(f"check {check.__name__}: left out, because results are not complete", flush=True)
+            continue
         problems = check(params)
         print(f"check {check.__name__}: {'FAILED' if problems else 'ok'}", flush=True)
-        for problem in problems:
-            print(f"    {problem}", file=sys.stderr)
-        failed |= bool(problems)
-    for name in results.missing_readings(params.readings):
-        print(f"reading {name}: not computed yet: `dvc repro reading@{name}` computes it")
+        more = [f"… and {len(problems) - SHOWN} more lines"] if len(problems) > SHOWN else []
+        for problem in [*problems[:SHOWN], *more]:
+            print(f"    {problem}", file=sys.stderr, flush=True)
+        failed += [check] if problems else []
+    for suite, stage in not_computed(params).items():
+        print(f"{suite}: not computed yet: `dvc repro {stage}` computes it")
     if failed:
         sys.exit("check: the reported numbers are not what the code computes, see above")
+    if quick:
+        print("check: no golden run was recomputed; `python -m pipeline check` does that")
     verdict_counts.main([])

@@ -13,7 +13,7 @@ from pipeline.plain_yaml import ParamsError, read
 def _committed() -> Any:
     """The committed params.yaml; None where there is none, or no git."""
     try:
-        done = subprocess.run(["git", "show", f"HEAD:./{PARAMS}"], capture_output=True, text=True, timeout=10)
+        done = subprocess.run(["git", "show", f"HEAD:./{PARAMS}"], capture_output=True, encoding="utf-8", timeout=10)
         return read(done.stdout) if done.returncode == 0 else None
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError, ParamsError):
         return None

@@ -18,7 +18,7 @@ from pipeline.readings import changed, problems
 from pipeline.sections import Benchmark, FileName, RowName, Section, Shapes
 
 PERMUTED = "permuted_mnist"  # the benchmark of the stress tests, the sensitivity study, the costs and the transfer
-ON_FEATURES = "split_cifar10"  # the benchmark whose image size was chosen
+ON_FEATURES = "cifar10_128"  # the benchmark whose variants are the image sizes that were compared
 #: What ``noracl`` holds; the other settings of growth belong into ``heuristics``.
 RULE = ("trigger", "init", "gamma", "epsilon", "percentile", "cooldown", "scale", "tau_start", "ed_layers", "boost")
 #: More than this is a slip of the pen, or fills the memory.
@@ -60,6 +60,7 @@ class Params(Section):
     sensitivity: sections.Sensitivity
     reading_seeds: sections.Unique[sections.Seed]
     readings: dict[FileName, sections.Reading]
+    beyond: sections.Beyond
     theory: sections.Theory
     official: sections.Official
     tolerances: sections.Tolerances
@@ -67,7 +68,7 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _names_exist(self) -> "Params":
-        datasets = ["mnist", *(f"cifar10_{size}" for size in self.encoder.sizes)]
+        datasets = [*sections.PIXELS, *(f"cifar10_{name}" for name in self.encoder.images)]
         for name, one in self.benchmarks.items():
             for key, allowed in (("data", datasets), ("networks", list(self.networks))):
                 if (value := getattr(one, key)) not in allowed:
@@ -84,10 +85,30 @@ class Params(Section):
                 raise ValueError(f"benchmarks.{needed} must be a {kind} stream: {users} are its variants")
         if self.image_sizes.seed not in self.seeds:
             raise ValueError(f"image_sizes.seed must be one of seeds, got {self.image_sizes.seed}")
+        if unknown := set(self.image_sizes.images) - set(self.encoder.images):
+            raise ValueError(f"image_sizes.images names {', '.join(sorted(unknown))}, which encoder.images lacks")
         heads = self.networks[self.benchmarks[ON_FEATURES].networks]
         if unknown := set(self.image_sizes.heads) - set(heads):
             raise ValueError(f"image_sizes.heads names {', '.join(sorted(unknown))}, which {ON_FEATURES} does not have")
+        self._names_of_questions_exist()
         return self
+
+    def _names_of_questions_exist(self) -> None:
+        asked, stressed = self.beyond, list(self.stress.static)
+        networks = {name: list(self.networks[one.networks]) for name, one in self.benchmarks.items()}
+        named = [("controls.benchmarks", name, list(networks)) for name in getattr(asked.controls, "benchmarks", ())]
+        on_mnist = [name for name, one in self.benchmarks.items() if one.data == "mnist"]
+        named += [("fashion.benchmarks", name, on_mnist) for name in getattr(asked.fashion, "benchmarks", ())]
+        for name, network in getattr(asked.bounds, "networks", {}).items():
+            named.append(("bounds.networks", name, list(networks)))
+            named.append((f"bounds.networks.{name}", network, networks.get(name, [network])))
+        if asked.strengths is not None:
+            named.append(("strengths.network", asked.strengths.network, networks[PERMUTED]))
+        for key, own in (("upkeep_strengths", asked.upkeep_strengths), ("upkeep", asked.upkeep)):
+            named += [] if own is None else [(f"{key}.network", own.network, stressed)]
+        for key, name, allowed in named:
+            if name not in allowed:
+                raise ValueError(f"beyond.{key} must be one of {', '.join(allowed)}, got {name}")
 
     @cached_property
     def base(self) -> dict[str, Settings]:

@@ -13,8 +13,16 @@ import time
 from types import FrameType
 
 
+def way_back() -> str:
+    """How to undo a stage that DVC began: before it runs one, DVC removes what the stage wrote the last time."""
+    if "DVC_STAGE" not in os.environ:
+        return ""
+    return "\nTo undo instead: git restore params.yaml dvc.lock reports (brings back what is committed)"
+
+
 def _end(number: int, frame: FrameType | None) -> None:
-    os.write(2, b"\ninterrupted: nothing was run\n" if not _stages else b"\ninterrupted again: stopped at once\n")
+    said = "interrupted again: stopped at once" if _stages else "interrupted: nothing was run"
+    os.write(2, f"\n{said}{way_back()}\n".encode())
     os._exit(130)
 
 

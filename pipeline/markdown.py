@@ -16,6 +16,12 @@ def number(value: float, digits: int = 3) -> str:
     return "–" if math.isnan(value) else f"{value:.{digits}g}".replace("-", "−")
 
 
+def thousands(value: float, sd: float = math.nan) -> str:
+    """A number of parameters: 42 720 as 42.7k; with its deviation, if there is one."""
+    text = f"{value / 1000:.1f}k"
+    return text if math.isnan(sd) or sd == 0 else f"{text} ± {sd / 1000:.1f}k"
+
+
 def with_bounds(mean: float, low: float, high: float) -> str:
     """A number and the interval around it, if there is one."""
     return number(mean) if math.isnan(low) else f"{number(mean)} [{number(low)}, {number(high)}]"

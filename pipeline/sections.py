@@ -8,14 +8,16 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from noracl.analysis import upkeep
 from noracl.method.initialisers import INITIALISERS
+from noracl.method.regularisers import REGULARISERS
 from noracl.method.triggers import TRIGGERS
 
 STRICT = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 Many = TypeVar("Many", bound=Sequence[Any])
 One = TypeVar("One")
 #: Tables of their own kind: no benchmark may add columns to them.
-RESERVED = ("stress", "ablations", "sensitivity", "readings", "cifar10_sizes", "theory", "transfer")
+RESERVED = ("stress", "ablations", "sensitivity", "readings", "cifar10_sizes", "beyond", "theory", "transfer")
 
 
 def distinct(values: Many) -> Many:
@@ -58,6 +60,7 @@ Shapes = Annotated[tuple[Widths, ...], Field(min_length=1), AfterValidator(one_p
 FileName = Annotated[str, Field(pattern=r"^[a-z0-9_]{1,40}$")]  # becomes part of one
 RowName = Annotated[str, Field(pattern=r"^[^|:<>`\\]{1,60}$")]  # becomes a cell of a table
 ImageSize = Annotated[int, Field(ge=32, le=512)]
+Interpolation = Literal["bilinear", "bicubic"]  # of enlarged images; ``pipeline.data.encoder`` says how
 Limit = Annotated[int, Field(ge=60, le=60000)] | None
 Unique = Annotated[tuple[One, ...], Field(min_length=1), AfterValidator(distinct)]
 
@@ -68,7 +71,7 @@ class Section(BaseModel):
     model_config = STRICT
 
 
-class Mnist(Section):
+class Pixels(Section):
     limit: Limit
     mean: float
     deviation: Positive
@@ -80,8 +83,13 @@ class Cifar10(Section):
 
 class Data(Section):
     mirrors: list[Annotated[str, Field(min_length=1)]]
-    mnist: Mnist
+    mnist: Pixels
+    fashion_mnist: Pixels
     cifar10: Cifar10
+
+
+#: The data sets whose images networks see as they are, by the names that benchmarks use; the others are features.
+PIXELS = tuple(name for name, field in Data.model_fields.items() if field.annotation is Pixels)
 
 
 class Weights(Section):
@@ -90,9 +98,14 @@ class Weights(Section):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
+class Image(Section):
+    size: ImageSize
+    interpolation: Interpolation
+
+
 class Encoder(Section):
     weights: Annotated[dict[RowName, Weights], Field(min_length=1)]
-    sizes: Unique[ImageSize]
+    images: Annotated[dict[FileName, Image], Field(min_length=1)]
     mean: tuple[float, float, float]
     deviation: tuple[Positive, Positive, Positive]
 
@@ -142,7 +155,7 @@ class Benchmark(Section):
         needed = 2 if self.stream.kind == "split" else 10
         if self.outputs < needed:
             raise ValueError(f"outputs must be at least {needed} on this stream, got {self.outputs}")
-        if self.stream.kind == "rotated" and self.data != "mnist":
+        if self.stream.kind == "rotated" and self.data.startswith("cifar10_"):
             raise ValueError(f"stream: only images can be rotated, and {self.data} are features")
         if self.table in RESERVED:
             raise ValueError(f"table must not be one of {', '.join(RESERVED)}, got {self.table}")
@@ -150,6 +163,7 @@ class Benchmark(Section):
 
 
 class ImageSizes(Section):
+    images: Annotated[Unique[FileName], Field(min_length=3, max_length=3)]  # dvc.yaml names the manifests of three
     seed: Seed
     heads: Unique[RowName]
 
@@ -195,6 +209,61 @@ class Sensitivity(Section):
     gamma: Annotated[list[Annotated[float, Field(gt=0, le=1)]], AfterValidator(two_decimals)]
     percentile: Annotated[list[Annotated[float, Field(ge=0, le=100)]], AfterValidator(two_decimals)]
     epsilon: Annotated[list[Annotated[float, Field(gt=0)]], AfterValidator(two_decimals)]
+
+
+Upkeeps = AfterValidator(lambda given: known(list(given), [kind for kind in upkeep.KINDS if kind != "none"]) and given)
+Regularisers = AfterValidator(lambda given: known(list(given), list(REGULARISERS)) and given)
+
+
+class Strengths(Section):
+    seeds: Unique[Seed]
+    network: RowName
+    grid: Annotated[dict[str, Unique[Positive]], Field(min_length=1), Regularisers]
+
+
+class Regularised(Section):
+    strengths: Annotated[dict[str, NotNegative], Field(min_length=1), Regularisers]
+
+
+class Oracle(Section):
+    seeds: Unique[Seed]
+    networks: Annotated[dict[RowName, Widths], Field(min_length=1)]
+
+
+class Bounds(Section):
+    networks: Annotated[dict[FileName, RowName], Field(min_length=1)]
+
+
+class Controls(Section):
+    benchmarks: Unique[FileName]
+    init: Annotated[list[str], AfterValidator(lambda names: known(names, list(INITIALISERS)))]
+
+
+class UpkeepStrengths(Section):
+    seeds: Unique[Seed]
+    network: FileName  # one of stress.static
+    grid: Annotated[dict[str, Unique[Positive]], Field(min_length=1), Upkeeps]
+
+
+class Upkeep(Section):
+    seeds: Unique[Seed]
+    network: FileName  # one of stress.static
+    strengths: Annotated[dict[str, Positive], Field(min_length=1), Upkeeps]
+
+
+class Fashion(Section):
+    benchmarks: Unique[FileName]
+
+
+class Beyond(Section):
+    strengths: Strengths | None = None
+    regularisers: Regularised | None = None
+    oracle: Oracle | None = None
+    bounds: Bounds | None = None
+    controls: Controls | None = None
+    upkeep_strengths: UpkeepStrengths | None = None
+    upkeep: Upkeep | None = None
+    fashion: Fashion | None = None
 
 
 class Theory(Section):

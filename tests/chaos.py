@@ -30,9 +30,11 @@ from tests.conftest import ROOT, Clone, clone_of_this
 
 SUITES = ("main/split_mnist-static", "main/split_mnist-noracl")
 HEADS = "cifar10/split_cifar10-static"  # on the features of made-up images
+RECIPE = "224_bicubic"  # by which these are enlarged
 TABLES = (
-    *("reports/tables/main.csv", "reports/tables/main.md", "reports/metrics.json"),
-    "reports/plots/accuracy/split_mnist.csv",
+    *("reports/tables/main.csv", "reports/tables/main.md", "reports/tables/verdicts.json"),
+    *(f"reports/metrics/{suite}.json" for suite in SUITES),
+    *(f"reports/plots/{suite}.csv" for suite in SUITES),
 )
 KILLS = 50  # at least
 FEWEST_WRITES = 3  # files that a start replaces even if all its runs are finished
@@ -108,20 +110,20 @@ class Chaos:
                     "noracl": {"percentile": 100.0},
                 },
                 "split_cifar10": {
-                    **{"data": "cifar10_32", "stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
+                    **{"stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
                     "training": {"optimisation": {"epochs_first": 2, "epochs_later": 2}},
                 },
             },
         }
-        small["encoder"] = {"sizes": [32]}
+        small["encoder"] = {"images": {RECIPE: {"size": 32}}}
         small["data"]["cifar10"] = {"limit": 300}
         heads = ("128×128", "256×256", "512×512", "1024×1024", "172×134")
         small["networks"]["heads"] = {name: [[width, 4]] for width, name in enumerate(heads, start=4)}
         clone = clone_of_this(folder / "repo", small)
         for copied in (folder / "mirror", folder / "repo/data/mnist"):
             shutil.copytree(ROOT / "data/mnist", copied)
-        clone.run("python", "-m", "pipeline", "pixels")
-        for stage in (("features", "32"), ("train", HEADS)):
+        clone.run("python", "-m", "pipeline", "pixels", "mnist")
+        for stage in (("features", RECIPE), ("train", HEADS)):
             clone.run("python", "-m", "pipeline", *stage)
         chaos = cls(clone, random.Random(seed), suites)
         chaos.heads = (clone.folder / f"reports/results/{HEADS}/runs.csv").read_bytes()
@@ -165,7 +167,7 @@ class Chaos:
             env=self.clone.environment(**environment),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,
         )
 
@@ -388,8 +390,8 @@ class Chaos:
     def damage_features(self) -> None:
         """A file of features reversed, cut, swapped for another or gone: nothing is trained on it, and it is mended."""
         fault, kind = "features damaged", self.draws.choice(("reversed", "cut", "swapped", "gone"))
-        train, extract = (("python", "-m", "pipeline", *words) for words in (("train", HEADS), ("features", "32")))
-        folder = self.clone.folder / "data/features/32"
+        train, extract = (("python", "-m", "pipeline", *words) for words in (("train", HEADS), ("features", RECIPE)))
+        folder = self.clone.folder / f"data/features/{RECIPE}"
         results = self.clone.folder / f"reports/results/{HEADS}/runs.csv"
         with self.trying(fault):
             path, other = folder / "train-000.npz", folder / "test-000.npz"
@@ -405,7 +407,7 @@ class Chaos:
             for record in self.of_heads():
                 record.unlink()
             output = self.clone.run(*train, ok=False)
-            told = "run `dvc repro features@32`" in output and "Traceback" not in output
+            told = f"run `dvc repro features@{RECIPE}`" in output and "Traceback" not in output
             self.demand(fault, told and not self.of_heads(), f"{kind}:\n{output}")
             self.clone.run(*extract)
             self.clone.run(*train)
@@ -423,7 +425,7 @@ class Chaos:
             folder = self.clone.folder.parent
             address = stack.enter_context(scheduler(self.clone, folder))
             for name, preload in (("bad", BAD_WORKERS[fault]), ("good", GOOD_WORKER)):
-                (folder / f"{name}.py").write_text(preload)
+                (folder / f"{name}.py").write_text(preload, encoding="utf-8")
                 arguments = (address, "--preload", str(folder / f"{name}.py"))
                 stack.enter_context(dask(self.clone, folder, "dask_worker", *arguments))
             wait_for_workers(address, 2)
@@ -521,7 +523,7 @@ def dask(clone: Clone, folder: Path, module: str, *arguments: str):
     command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--host", "127.0.0.1", "--no-dashboard"]
     if module == "dask_worker":
         command += ["--nthreads", "1", "--no-nanny", "--local-directory", str(folder / "scratch")]
-    with (folder / "dask.log").open("a") as log:
+    with (folder / "dask.log").open("a", encoding="utf-8") as log:
         environment = clone.environment(PYTHONPATH=".")
         started = subprocess.Popen(command, cwd=clone.folder, env=environment, stdout=log, stderr=subprocess.STDOUT)
         try:
@@ -538,10 +540,10 @@ def scheduler(clone: Clone, folder: Path):
     file.unlink(missing_ok=True)
     with dask(clone, folder, "dask_scheduler", "--port", "0", "--scheduler-file", str(file)):
         end = time.monotonic() + 60
-        while not file.exists() or not file.read_text():
+        while not file.exists() or not file.read_text(encoding="utf-8"):
             assert time.monotonic() < end, "the scheduler does not start"
             time.sleep(0.1)
-        yield json.loads(file.read_text())["address"]
+        yield json.loads(file.read_text(encoding="utf-8"))["address"]
 
 
 def wait_for_workers(address: str, workers: int) -> None:

@@ -51,6 +51,7 @@ def test_every_kind_of_archive_is_read(form):
     content = packed({**dict.fromkeys(names, b"x" * 1000), "in/it": WANTED, "last": b""}, format=form)
     assert archives.member(content, "in/it") == WANTED
     assert archives.member(content, "last") == b""
+    assert archives.plain_member(gzip.decompress(content), "in/it") == WANTED
     with pytest.raises(OSError, match="it has no file it"):
         archives.member(content, "it")
 

@@ -35,7 +35,7 @@ from pipeline.experiments.suites import suites
 from pipeline.plain_yaml import MOST, MOST_WHOLE, ParamsError
 from tests.helpers import toy_stream
 
-DATA = yaml.safe_load(Path("params.yaml").read_text())
+DATA = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
 
 
 def places(data, above=()):
@@ -100,8 +100,9 @@ def test_any_value_anywhere_is_accepted_or_refused_with_its_key(place, value):
 
 
 #: Sections whose keys are names of one's own, or need not be there.
-FREE = {("encoder", "weights"), ("networks",), ("benchmarks",), ("stress", "static"), ("readings",)}
-FREE |= {("networks", name) for name in DATA["networks"]} | {("readings", name, "changes") for name in DATA["readings"]}
+FREE = {("encoder", "weights"), ("encoder", "images"), ("networks",), ("benchmarks",), ("stress", "static")}
+FREE |= {("networks", name) for name in DATA["networks"]}
+FREE |= {("readings",)} | {("readings", name, "changes") for name in DATA["readings"]}
 KEYS = [p for p in places(DATA) if isinstance(p[-1], str) and p[:-1] not in FREE and p[-1] != "kind"]
 KEYS = [p for p in KEYS if not (p[0] == "benchmarks" and {"training", "noracl"} & set(p[2:-1]))]
 
@@ -132,7 +133,7 @@ LATER = "benchmarks.split_cifar10.training.optimisation.epochs_later must be at 
         ("networks.mlp", {"NORACL": [[8]]}, "networks.mlp: must not call a static network NORACL"),
         ("networks.mlp", {"a|b": [[8]]}, "networks.mlp.a|b: String should match"),
         ("networks.a/b", {"a": [[8]]}, "networks.a/b: String should match"),
-        ("encoder.sizes", [10**6], "encoder.sizes.0: Input should be less than or equal to 512"),
+        ("encoder.images.64.size", 10**6, "encoder.images.64.size: Input should be less than or equal to 512"),
         ("benchmarks.permuted_mnist.stream.tasks", 10**9, "permuted_mnist.stream.tasks: Input should be less"),
         ("benchmarks.permuted_mnist", SPLIT, "benchmarks.permuted_mnist must be a permuted stream"),
         ("benchmarks.a/b", SPLIT, "benchmarks.a/b: String should match"),
@@ -288,7 +289,7 @@ def test_a_stage_stops_before_it_runs(tmp_path, command, content, message):
         cwd=tmp_path,
         env={"PYTHONPATH": str(Path.cwd()), "PATH": "/usr/bin:/bin"},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     assert done.returncode == 1
     assert message in done.stderr

@@ -35,8 +35,29 @@ def claim(tmp_path, **part):
     }
     entry = {"id": "one", "statement": "s", "where": "here", "quote": "q", "parts": {"one-part": part}}
     path = tmp_path / "claims.yaml"
-    path.write_text(yaml.safe_dump([entry]))
+    path.write_text(yaml.safe_dump([entry]), encoding="utf-8")
     return load_claims(path)
+
+
+def test_a_statement_says_on_which_side_its_number_is_a_bound():
+    """A claim that holds at half of "about 5.6 %" is about a bound, and its sentence says so."""
+    bounds = ("at least", "at most", "within", "or more")
+    rough = [one for one in load_claims() if "about" in one.statement]
+    assert rough
+    for one in rough:
+        assert any(word in one.statement for word in bounds), one.statement
+    (overhead,) = (one.statement for one in load_claims() if one.id == "overhead")
+    assert "at most" in overhead
+
+
+def test_a_statement_on_the_theory_names_its_setting():
+    """Plasticity that does not decline on random patterns is not plasticity that does not decline on a stress test."""
+    setting = ("random pattern", "association", "Theorem 1", "orollary 1")
+    tables = {one.statement: {key[0] for part in one.parts.values() for key in part.keys} for one in load_claims()}
+    theory = [statement for statement, used in tables.items() if used == {"theory"}]
+    assert len(theory) > 5
+    for statement in theory:
+        assert any(word in statement for word in setting), statement
 
 
 def row(found):
@@ -111,7 +132,7 @@ def test_an_infinite_number_counts(tmp_path, breaks, verdict, reason):
 
 def test_the_rule_about_seeds_is_told_below_the_claims():
     assert "not defined in a seed, or infinite in some seeds but not in all, decides nothing" in claims.LEGEND
-    assert claims.LEGEND in Path("reports/claims.md").read_text()
+    assert claims.LEGEND in Path("reports/claims.md").read_text(encoding="utf-8")
 
 
 def test_the_stream_may_be_cut(tmp_path):
@@ -222,7 +243,9 @@ def test_results_as_the_stages_write_them_are_understood(tmp_path, monkeypatch):
 
 def test_commands_name_the_stages_that_compute_the_cells(table):
     stages = {suite.stage for suite in suites(PARAMS).values()} | {"cost", "theory", "transfer"}
-    assert {stage.partition("@")[0] for stage in stages} <= set(yaml.safe_load(Path("dvc.yaml").read_text())["stages"])
+    assert {stage.partition("@")[0] for stage in stages} <= set(
+        yaml.safe_load(Path("dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    )
     commands = table.set_index("id")["command"]
     assert commands["stress-overtakes"] == "dvc repro stress_noracl stress_static@75x32 claims"
     assert commands["transfer-own"] == "dvc repro transfer claims"

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from pipeline import committed
+from pipeline.data.pixels import verified_files
 from pipeline.data.verified import Damaged
 from pipeline.experiments.train import write_suite
 from pipeline.runs import crews, executor, store
@@ -36,7 +37,7 @@ def process(module, *arguments, cwd, code=ROOT):
     """A process of Dask that knows this project's code, or another copy of it."""
     command = [sys.executable, "-m", f"distributed.cli.{module}", *arguments, "--host", "127.0.0.1"]
     environment = {"PYTHONPATH": str(code), "PATH": "/usr/bin:/bin", "OMP_NUM_THREADS": "1"}
-    log = (cwd / f"{module}-{len(list(cwd.glob(module + '*')))}.log").open("w")
+    log = (cwd / f"{module}-{len(list(cwd.glob(module + '*')))}.log").open("w", encoding="utf-8")
     started = subprocess.Popen(command, cwd=cwd, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:
         yield started
@@ -54,15 +55,15 @@ def cluster(place):  # noqa: F811
         arguments = ("--port", "0", "--no-dashboard", "--scheduler-file", str(file))
         stack.enter_context(process("dask_scheduler", *arguments, cwd=place))
         end = time.monotonic() + 60
-        while not file.exists() or not file.read_text():
+        while not file.exists() or not file.read_text(encoding="utf-8"):
             assert time.monotonic() < end
             time.sleep(0.1)
-        address = json.loads(file.read_text())["address"]
+        address = json.loads(file.read_text(encoding="utf-8"))["address"]
         arguments = ("--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(place / "scratch"))
 
         def worker(code=ROOT, preload=""):
             path = place / f"preload-{len(list(place.glob('preload-*')))}.py"
-            path.write_text(preload)
+            path.write_text(preload, encoding="utf-8")
             more = ("--preload", str(path))
             return stack.enter_context(process("dask_worker", address, *arguments, *more, cwd=place, code=code))
 
@@ -104,7 +105,7 @@ def test_a_worker_with_other_code_refuses(place, cluster):  # noqa: F811
     strange = place / "strange"
     for package in ("noracl", "pipeline"):
         shutil.copytree(ROOT / package, strange / package, ignore=shutil.ignore_patterns("__pycache__"))
-    with (strange / "noracl/method/network.py").open("a") as file:
+    with (strange / "noracl/method/network.py").open("a", encoding="utf-8") as file:
         file.write("#")
     worker(strange)
     with pytest.raises(RunFailed, match=r"the worker in .* refuses: its code is not the client's.*same commit"):
@@ -119,7 +120,7 @@ def test_a_worker_with_other_data_refuses(place, monkeypatch):  # noqa: F811
     with pytest.raises(Refused, match="worker 1 refuses: its data is not the client's"):
         refuse_unless(Fingerprint(mine.code, "0" * 64), run, "worker 1")
     copy = shutil.copytree(place / "data/mnist", place / "copy/mnist")
-    monkeypatch.setattr("pipeline.runs.fingerprint.MNIST", copy)
+    monkeypatch.setattr("pipeline.runs.fingerprint.verified_files", lambda name: verified_files(name, copy.parent))
     path = copy / "t10k-labels-idx1-ubyte"
     path.write_bytes(path.read_bytes()[:-1] + b"\7")
     with pytest.raises(Refused, match=r"refuses: .*t10k-labels-idx1-ubyte is damaged: run `dvc repro download@mnist`"):
@@ -156,7 +157,9 @@ def test_a_scheduler_that_is_not_committed_is_told_of_before_it_is_used(place, m
     told = capsys.readouterr().err
     assert "Note: compute.scheduler in params.yaml is tcp://127.0.0.1:9, which is not committed: it gets" in told
     committed.announce("compute.scheduler", None, "nothing")
-    committed.announce("noracl.gamma", yaml.safe_load(Path("params.yaml").read_text())["noracl"]["gamma"], "nothing")
+    committed.announce(
+        "noracl.gamma", yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))["noracl"]["gamma"], "nothing"
+    )
     assert capsys.readouterr().err == ""
 
 

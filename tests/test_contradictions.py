@@ -47,7 +47,7 @@ def test_the_default_is_smaller_than_both_neighbours_of_each_threshold():
         "default: between 53.7k and 70.3k",
         "default: between 58.4k and 61.6k",
     ]
-    assert all("49.2k ± 3.2" in one.printed and "7 of all 9 variants have more" in one.what for one in found)
+    assert all("49.2k ± 3.2k" in one.printed and "7 of all 9 variants have more" in one.what for one in found)
 
 
 def test_a_default_between_its_neighbours_or_within_the_error_contradicts_nothing():
@@ -66,7 +66,7 @@ def test_neighbours_are_the_nearest_values_below_and_above():
 
 def test_widths_in_the_text_and_parameters_in_the_table():
     rotated, split = contradictions.of_widths(NUMBERS, PROSE)
-    assert rotated.printed == "about 44×37 neurons; 42.9k ± 2.7"
+    assert rotated.printed == "about 44×37 neurons; 42.9k ± 2.7k"
     assert rotated.expected == "36.5k for these widths, or about 52 neurons in layer 1"
     assert 784 * 44 + 44 * 37 + 37 * 10 == 36494
     assert (784 * 51 + 51 * 37 + 370, 784 * 52 + 52 * 37 + 370) == (42241, 43062), "around 42.9k"

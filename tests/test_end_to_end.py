@@ -6,14 +6,16 @@ import pytest
 from tests.conftest import FEW_FIGURES, TINY
 
 BENCHMARKS = ("permuted_mnist", "rotated_mnist", "split_mnist")
-HEADS = {"static@split_cifar10", "noracl@split_cifar10", "image_sizes"}
+HEADS = {"static@split_cifar10", "noracl@split_cifar10"}
+COMPARED = {"static@cifar10_128", "noracl@cifar10_128", "image_sizes"}
+STATIC_HEADS = {"static@split_cifar10", "static@cifar10_128"}
 STATIC = {f"static@{benchmark}" for benchmark in BENCHMARKS}
 NORACL = {f"noracl@{benchmark}" for benchmark in BENCHMARKS}
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in BENCHMARKS}
 READINGS = {f"reading@{name}" for name in TINY["readings"]}
 STRESS = {f"stress_static@{name}" for name in TINY["stress"]["static"]}
 GROWING = NORACL | ABLATIONS | READINGS | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
-EXTRACTION = {"features@32", "features@40"}
+EXTRACTION = {f"features@{name}" for name in TINY["encoder"]["images"]}
 FIGURES = {f"figure@{name}" for name in FEW_FIGURES}
 READERS = {"golden", "tables", "claims", "page", "check"}
 ROTATED = {"static@rotated_mnist", "noracl@rotated_mnist", "ablations@rotated_mnist"}
@@ -30,10 +32,13 @@ def stale(clone, **changes):
 
 def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, tmp_path):
     assert clone.first_run == {
-        *("download@mnist", "pixels", "canaries", *EXTRACTION, *HEADS, *STATIC, *STRESS, *GROWING, *FIGURES, *READERS)
+        *("download@mnist", "pixels@mnist", "pixels@fashion_mnist", "canaries", *EXTRACTION, *HEADS, *COMPARED),
+        *(*STATIC, *STRESS, *GROWING, *FIGURES, *READERS),
     }
     assert UP_TO_DATE in clone.run("dvc", "repro")
-    assert not clone.network_log.exists(), f"only downloads may reach the network: {clone.network_log.read_text()}"
+    assert not clone.network_log.exists(), (
+        f"only downloads may reach the network: {clone.network_log.read_text(encoding='utf-8')}"
+    )
 
     copy = clone.copy(tmp_path / "changed")
     copy.change(compute={"workers": 2})
@@ -41,17 +46,21 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy.commit("two workers")
     assert stale(copy, stress={"short": 1}) == set(), "the short stream is the beginning of the long one"
     assert stale(copy, networks={"mlp": {"small": [[5, 5]], "large": [[6, 6]]}}) == STATIC | READINGS
-    assert stale(copy, noracl={"gamma": 0.8}) == GROWING | {"noracl@split_cifar10", "image_sizes"}
+    assert stale(copy, noracl={"gamma": 0.8}) == GROWING | {"noracl@split_cifar10", *COMPARED} - STATIC_HEADS
     assert stale(copy, heuristics={"fixed_neurons": 7}) == ABLATIONS | READINGS
     rotated = {"rotated_mnist": {"training": {"ewc": {"strength": 10.0}}}}
     assert stale(copy, benchmarks=rotated) == ROTATED | READINGS
     assert stale(copy, reading_seeds=[1]) == READINGS
     assert stale(copy, benchmarks={"rotated_mnist": {"title": "Turned MNIST"}}) == set(), "a title decides no number"
-    assert stale(copy, benchmarks={"split_cifar10": {"data": "cifar10_40"}}) == HEADS - {"image_sizes"}
+    assert stale(copy, benchmarks={"split_cifar10": {"data": "cifar10_64"}}) == HEADS
+    other = {"224_bicubic": {"interpolation": "bilinear"}}
+    assert stale(copy, encoder={"images": other}) == {"features@224_bicubic"}, "whose manifest makes the others stale"
     assert stale(copy, encoder={"mean": [0.5, 0.5, 0.5]}) >= EXTRACTION
-    assert stale(copy, data={"mnist": {"limit": 400}}) == {"pixels"}, "whose manifest makes the others stale"
+    assert stale(copy, data={"mnist": {"limit": 400}}) == {"pixels@mnist"}, "whose manifest makes the others stale"
     notebook = copy.folder / "reports/notebooks/pareto.ipynb"
-    notebook.write_text(notebook.read_text().replace("Accuracy against", "Accuracy versus"))
+    notebook.write_text(
+        notebook.read_text(encoding="utf-8").replace("Accuracy against", "Accuracy versus"), encoding="utf-8"
+    )
     assert copy.stages_run("dvc", "repro") == {"figure@pareto"}, "a figure alone is drawn again"
 
 
@@ -72,11 +81,14 @@ def test_the_tables_hold_what_the_small_runs_give(clone):
     heads = pd.read_csv(tables / "cifar10.csv").set_index("row")
     assert list(heads.index) == ["128×128", "256×256", "512×512", "1024×1024", "172×134", "NORACL"]
     assert heads.loc["172×134", "params_mean"] == 512 * 5 + 5 * 4 + 4 * 2
+    compared = pd.read_csv(tables / "cifar10_128.csv").set_index("row")
+    assert set(compared.index) == set(heads.index)
+    assert compared["paper_acc"].isna().all(), "the paper has no such table"
     sizes = pd.read_csv(tables / "cifar10_sizes.csv").set_index(["row", "benchmark"])
     for row in ("128×128", "NORACL"):
-        assert sizes.loc[(row, "size_32"), "acc_mean"] == heads.loc[row, "acc_mean"]
+        assert sizes.loc[(row, "size_128"), "acc_mean"] == compared.loc[row, "acc_mean"]
     for page in ("README.md", "reports/index.html"):
-        assert "ResNet18 weights made up (sha256 " in (clone.folder / page).read_text()
+        assert "ResNet18 weights made up (sha256 " in (clone.folder / page).read_text(encoding="utf-8")
 
     transfer = pd.read_csv(clone.folder / "reports/results/transfer/transfer.csv")
     final = transfer[transfer["experiment"] == "final"]["value"]
@@ -85,7 +97,7 @@ def test_the_tables_hold_what_the_small_runs_give(clone):
     claims = pd.read_csv(clone.folder / "reports/claims.csv")
     assert set(claims[claims["seeds"] == 1]["verdict"]) == {"undecided"}, "one seed decides nothing"
     assert claims[claims["value"].isna()]["reason"].str.startswith("not computed: no results of ").any()
-    assert "one seed gives no interval" in (clone.folder / "reports/index.html").read_text()
+    assert "one seed gives no interval" in (clone.folder / "reports/index.html").read_text(encoding="utf-8")
 
 
 def test_a_fresh_clone_trains_nothing(clone, tmp_path):

@@ -36,7 +36,7 @@ def arrays(seed, words=(0, 1, 2)):
 
 def test_every_check_of_scikit_learn_passes_and_none_is_skipped(monkeypatch):
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # which one of the checks needs before anything is imported
-    done = subprocess.run([sys.executable, "-c", CHECKS], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", CHECKS], capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line for line in lines if not line.startswith("passed ")] == []

@@ -2,6 +2,8 @@ import dataclasses
 import os
 import signal
 import sys
+import threading
+import time
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -10,12 +12,10 @@ import torch
 import yaml
 
 from pipeline.config import parse
-from pipeline.data import mnist
-from pipeline.data.download import MNIST_FILES
-from pipeline.data.manifests import Pixels
+from pipeline.data import pixels
+from pipeline.experiments.builder import Builder
 from pipeline.experiments.staleness import of_runs
-from pipeline.experiments.suites import Builder
-from pipeline.files import json_digest, write_json
+from pipeline.files import write_json
 from pipeline.runs import answers, canaries, executor
 from pipeline.runs.answers import Answer, Doubt
 from pipeline.runs.crews import Processes, workers
@@ -32,16 +32,16 @@ ONE, TWO = Compute(workers=1, scheduler=None), Compute(workers=2, scheduler=None
 def place(tmp_path, monkeypatch, mnist_folder):
     """A project folder with nothing but the data, tiny parameters and the manifest of both."""
     (tmp_path / "data").symlink_to(mnist_folder.parent)
-    text = yaml.safe_dump(merge(yaml.safe_load((ROOT / "params.yaml").read_text()), TINY))
-    (tmp_path / "params.yaml").write_text(text)
+    text = yaml.safe_dump(merge(yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8")), TINY))
+    (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    mnist.main([])
+    pixels.main(["mnist"])
     return tmp_path
 
 
 def tiny_runs(**changes):
-    params = parse(yaml.safe_dump(merge(yaml.safe_load(Path("params.yaml").read_text()), changes)))
-    manifest = Pixels(data=json_digest(MNIST_FILES), **params.data.mnist.model_dump())
+    params = parse(yaml.safe_dump(merge(yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8")), changes)))
+    manifest = pixels.manifest_of("mnist", params)
     return Builder(params, lambda name: manifest).static(SUITE, "split_mnist")
 
 
@@ -74,7 +74,7 @@ def test_runs_that_differ_in_their_labels_alone_are_computed_once(place, monkeyp
 
 
 def test_a_store_that_cannot_be_written_is_noticed_before_anything_is_computed(place, monkeypatch):
-    (place / ".runs").write_text("a file where the folder should be")
+    (place / ".runs").write_text("a file where the folder should be", encoding="utf-8")
     computed = []
     monkeypatch.setattr(answers, "compute_together", lambda runs, tell: computed.append(runs))
     with pytest.raises(RunFailed, match=r"nothing was computed, because .runs cannot be written: .*"):
@@ -245,17 +245,25 @@ def test_a_process_that_hangs_is_not_waited_for(place, monkeypatch):
     """Of two worker processes one stops for ever in the middle of a run; the other does all the work."""
     stopped = []
 
-    def listen(crew):
-        original(crew)
-        if crew.reports and not stopped:
-            worker, _ = next(iter(crew.reports.values()))
-            stopped.append(int(worker.split()[1]))
-            os.kill(stopped[0], signal.SIGSTOP)
+    def submit(crew, *given, **options):
+        if not watchers:
+            watchers.append(threading.Thread(target=stop_one, args=(crew,), daemon=True))
+            watchers[0].start()
+        return original(crew, *given, **options)
 
-    original = Processes.listen
-    monkeypatch.setattr(Processes, "listen", listen)
-    monkeypatch.setattr(executor, "SOONEST", 6.0)  # long enough for a busy machine to start a worker
-    slow = tiny_runs(seeds=[0, 1], training={"optimisation": {"epochs_later": 400}})
+    def stop_one(crew):
+        while not stopped:
+            time.sleep(0.005)
+            crew.listen()
+            for worker, share in list(crew.reports.values()):
+                if share < 0.5 and not stopped:  # near its end it may hold a lock
+                    stopped.append(int(worker.split()[1]))
+                    os.kill(stopped[0], signal.SIGSTOP)
+
+    watchers, original = [], Processes.submit
+    monkeypatch.setattr(Processes, "submit", submit)
+    monkeypatch.setattr(executor, "SOONEST", 10.0)  # long enough for a busy machine to start a worker
+    slow = tiny_runs(seeds=[0, 1], training={"optimisation": {"epochs_later": 800}})
     expected = [record.history for record in run_all(slow, ONE, "alone", fresh=True)]
     assert [record.history for record in run_all(slow, TWO, "hangs")] == expected
     assert stopped

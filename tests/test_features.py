@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipeline.config import load
+from pipeline.config import ON_FEATURES, load
 from pipeline.data import cifar10, encoder, streams
 from pipeline.data.download import CIFAR10_FILES, WEIGHTS_FILE
 from pipeline.data.manifests import Features, placeholder, read_manifest
@@ -22,6 +22,7 @@ from pipeline.experiments.train import write_suite
 from pipeline.files import json_digest, write_json
 from pipeline.paths import CANARIES, CIFAR10, MANIFESTS, RESNET18
 from pipeline.report.labels import provenance_line
+from pipeline.runs import canaries
 from pipeline.runs.crews import RunFailed
 from pipeline.runs.provenance import machine
 from pipeline.runs.run import Record, compute
@@ -37,6 +38,7 @@ FORMS = {"plain": encoder.encoder, "folded": lambda path: encoder.folded(encoder
 def manifest(**changes):
     parts = {
         **{"canary": "c", "data": "d", "weights": "made up", "weights_sha256": "w", "size": 40},
+        **{"name": "40", "interpolation": "bilinear"},
         **{"mean": PARAMS.encoder.mean, "deviation": PARAMS.encoder.deviation},
         **{"images": 50, "test_images": 12, "torch": "1", "torchvision": "2"},
     }
@@ -183,6 +185,45 @@ def test_features_are_what_torchvision_has_before_its_classifier(random_weights)
         assert ours.std(0).mean() > 1e-3, "images differ"
 
 
+def test_bicubic_images_are_what_torchvisions_transforms_make_of_pictures():
+    """To the bit: Resize on a PIL image rounds to whole grey values, ToTensor and Normalize follow."""
+    transforms, x, one = torchvision().transforms, noise(5), manifest(size=224, interpolation="bicubic")
+    made = transforms.Compose(
+        [
+            transforms.ToPILImage(),
+            transforms.Resize((224, 224), interpolation=transforms.InterpolationMode.BICUBIC),
+            transforms.ToTensor(),
+            transforms.Normalize(PARAMS.encoder.mean, PARAMS.encoder.deviation),
+        ]
+    )
+    expected = torch.stack([made(image) for image in x.view(-1, 3, 32, 32)])
+    found = encoder.bicubic(x.view(-1, 3, 32, 32), one)
+    assert torch.equal(found, expected)
+    assert found.is_contiguous(memory_format=torch.channels_last), "as the network is"
+    other = encoder.bilinear(x.view(-1, 3, 32, 32), one)
+    assert (found - other).abs().max() > 0.1
+
+
+def test_a_manifest_says_how_its_images_are_enlarged(random_weights):
+    model, x, one = encoder.encoder(random_weights), noise(3), manifest(interpolation="bicubic")
+    found = encoder.encode(model, x, one)
+    with torch.inference_mode():
+        assert torch.equal(found, model(encoder.bicubic(x.view(-1, 3, 32, 32), one)))
+    assert not torch.allclose(found, encoder.encode(model, x, manifest()))
+
+
+def test_every_interpolation_has_its_own_canary():
+    images = PARAMS.encoder.images.values()
+    assert {image.interpolation for image in images} <= encoder.PREPARED.keys() == encoder.CANARY.keys()
+    committed = canaries.committed("features")
+    assert committed.keys() == set(encoder.CANARY.values())
+    assert not canaries.agree(*(committed[name] for name in encoder.CANARY.values()))
+    digests = {name: json_digest(committed[canary]) for name, canary in encoder.CANARY.items()}
+    for path in MANIFESTS.glob("cifar10_*.json"):
+        known = read_manifest(path.stem)
+        assert (f"cifar10_{known.name}", known.canary) == (path.stem, digests[known.interpolation])
+
+
 def test_halved_weights_are_computed_with_in_full(tmp_path):
     made_up_weights(tmp_path / "w.pt")
     model = encoder.encoder(tmp_path / "w.pt")
@@ -216,23 +257,27 @@ def params_for(weights):
 
 def test_the_manifest_names_what_decides(downloaded, monkeypatch):
     downloaded(per_file=20)
-    write_json(CANARIES / "features.json", {"numbers": [1.0]})
+    write_json(CANARIES / "features.json", {"features": [1.0], "features, bicubic": [1.0]})
     with pytest.raises(
         encoder.Unusable, match=r"encoder.weights in params.yaml does not name: run `dvc repro encoder`"
     ):
-        features.manifest_of(PARAMS, 64, cifar10.images())
+        features.manifest_of(PARAMS, "64", cifar10.images())
     params = params_for(RESNET18 / WEIGHTS_FILE)
-    found = features.manifest_of(params, 64, cifar10.images())
-    assert (found.weights, found.size, found.images, found.test_images) == ("made up", 64, 100, 20)
-    assert found == features.manifest_of(params, 64, cifar10.images())
-    write_json(CANARIES / "features.json", {"numbers": [2.0]})
-    assert features.manifest_of(params, 64, cifar10.images()).canary != found.canary
+    found = features.manifest_of(params, "64", cifar10.images())
+    assert (found.weights, found.name, found.size, found.interpolation) == ("made up", "64", 64, "bilinear")
+    assert (found.images, found.test_images) == (100, 20)
+    bicubic = features.manifest_of(params, "224_bicubic", cifar10.images())
+    assert (bicubic.name, bicubic.size, bicubic.interpolation) == ("224_bicubic", 224, "bicubic")
+    assert found == features.manifest_of(params, "64", cifar10.images())
+    write_json(CANARIES / "features.json", {"features": [2.0], "features, bicubic": [1.0]})
+    assert features.manifest_of(params, "64", cifar10.images()).canary != found.canary
+    assert features.manifest_of(params, "224_bicubic", cifar10.images()) == bicubic, "whose canary is its own"
     data = cifar10.images()
     monkeypatch.setitem(CIFAR10_FILES, "test_batch.bin", "0" * 64)
-    assert features.manifest_of(params, 64, data).data != found.data
+    assert features.manifest_of(params, "64", data).data != found.data
     (RESNET18 / WEIGHTS_FILE).unlink()
     with pytest.raises(FileNotFoundError, match=r"resnet18 lacks weights.pt: run `dvc repro encoder`"):
-        features.manifest_of(PARAMS, 64, data)
+        features.manifest_of(PARAMS, "64", data)
 
 
 def test_the_committed_manifests_name_the_pinned_images():
@@ -396,7 +441,7 @@ def test_features_of_other_settings_are_never_mixed(downloaded):
 
 
 def test_a_missing_manifest_says_what_to_run(room):
-    for name, stage in (("cifar10_64", "features@64"), ("mnist", "pixels")):
+    for name, stage in (("cifar10_64", "features@64"), ("fashion_mnist", "pixels@fashion_mnist")):
         with pytest.raises(FileNotFoundError, match=rf"reports/data/{name}.json is missing: run `dvc repro {stage}`"):
             read_manifest(name)
 
@@ -409,22 +454,22 @@ def keep_features(one, seed=0):
     data = toy_task(seed, rows=one.images, inputs=cifar10.WIDTH, classes=10)
     for chunk in cifar10.chunks(one):
         chunk.save(*(rows.numpy() for rows in chunk.of(data)))
-    (cifar10.folder(one) / "manifest.json").write_text(one.model_dump_json())
+    (cifar10.folder(one) / "manifest.json").write_text(one.model_dump_json(), encoding="utf-8")
     return data
 
 
 @pytest.fixture
 def kept(room):
-    """A builder of runs on features, which are there at the sizes that are compared, with their manifests."""
-    for size in PARAMS.encoder.sizes:
-        one = manifest(size=size, images=300, test_images=60)
-        keep_features(one, size)
-        write_json(MANIFESTS / f"cifar10_{size}.json", one.model_dump())
+    """A builder of runs on features, which are there by every recipe, with their manifests."""
+    for seed, (name, image) in enumerate(PARAMS.encoder.images.items()):
+        one = manifest(name=name, size=image.size, interpolation=image.interpolation, images=300, test_images=60)
+        keep_features(one, seed)
+        write_json(MANIFESTS / f"cifar10_{name}.json", one.model_dump())
     return suites.Builder(PARAMS)
 
 
-def on_features(make):
-    return make.static("", "split_cifar10") + make.noracl("", "split_cifar10")
+def on_features(make, benchmark="split_cifar10"):
+    return make.static("", benchmark) + make.noracl("", benchmark)
 
 
 def test_the_stream_shows_features_as_they_come(room):
@@ -440,7 +485,9 @@ def test_the_stream_shows_features_as_they_come(room):
 def test_rows_and_settings_are_the_papers(kept):
     """reports/paper/cifar10.csv, and the column for Split CIFAR-10 of reports/paper/hyperparameters.csv."""
     runs = on_features(kept)
-    rows = [line.split(",")[0] for line in (ROOT / "reports/paper/cifar10.csv").read_text().splitlines()[1:]]
+    rows = [
+        line.split(",")[0] for line in (ROOT / "reports/paper/cifar10.csv").read_text(encoding="utf-8").splitlines()[1:]
+    ]
     assert list(dict.fromkeys(run.method for run in runs)) == rows
     assert [run.seed for run in runs[:5]] == [0, 1, 2, 3, 4]
     settings = runs[-1].settings
@@ -456,7 +503,7 @@ def test_rows_and_settings_are_the_papers(kept):
         "Epochs (task 1)": settings.optimisation.epochs_first,
         "Epochs (later tasks)": settings.optimisation.epochs_later,
     }
-    lines = (ROOT / "reports/paper/hyperparameters.csv").read_text().splitlines()[1:]
+    lines = (ROOT / "reports/paper/hyperparameters.csv").read_text(encoding="utf-8").splitlines()[1:]
     printed = {name: float(value) for name, _, _, value, _ in (line.split(",") for line in lines) if value}
     assert ours == printed
     static = [run.settings for run in runs if run.method != "NORACL"]
@@ -468,7 +515,8 @@ def test_the_key_follows_the_features(kept):
     run = on_features(kept)[0]
     changes = {
         **{"canary": "x", "data": "x", "weights": "x", "weights_sha256": "x", "torch": "x", "torchvision": "x"},
-        **{"size": 41, "images": 299, "test_images": 59, "mean": (0.0,) * 3, "deviation": (1.0,) * 3},
+        **{"name": "x", "size": 41, "interpolation": "bilinear", "mean": (0.0,) * 3, "deviation": (1.0,) * 3},
+        **{"images": 299, "test_images": 59},
     }
     assert changes.keys() == Features.model_fields.keys() - {"kind"}
     other = [run.data.model_copy(update={name: value}) for name, value in changes.items()] + [placeholder("mnist")]
@@ -480,7 +528,7 @@ def test_sizes_are_compared_on_one_seed_and_share_the_chosen_sizes_runs(kept):
     runs = kept.image_sizes("")
     assert list(dict.fromkeys(run.benchmark for run in runs)) == ["size_64", "size_128", "size_224"]
     assert {run.seed for run in runs} == {0}
-    shared = {run.key for run in runs} & {run.key for run in on_features(kept)}
+    shared = {run.key for run in runs} & {run.key for run in on_features(kept, ON_FEATURES)}
     assert len(shared) == len(PARAMS.image_sizes.heads) + 1, "and NORACL, which does not choose"
 
 

@@ -35,7 +35,7 @@ sys.addaudithook(_note)
 
 
 def notebook(name):
-    return json.loads((ROOT / FIGURES[name].notebook).read_text())["cells"]
+    return json.loads((ROOT / FIGURES[name].notebook).read_text(encoding="utf-8"))["cells"]
 
 
 def draw(name, folder, **parameters):
@@ -49,7 +49,7 @@ def draw(name, folder, **parameters):
 
 
 def results(path):
-    with open(path, newline="") as file:
+    with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -79,7 +79,9 @@ def test_committed_figures_are_what_the_committed_results_give(name, tmp_path):
     assert own
     assert others <= {str(FIGURES[name].notebook)}, "the stage depends on no other file"
     assert not plt.get_fignums(), "a kernel would draw it once more, and move things"
-    assert (tmp_path / f"{name}.csv").read_text() == Path(f"reports/figures/{name}.csv").read_text()
+    assert (tmp_path / f"{name}.csv").read_text(encoding="utf-8") == Path(f"reports/figures/{name}.csv").read_text(
+        encoding="utf-8"
+    )
     for kind, limit in (("png", 100_000), ("svg", 150_000)):
         assert Path(f"reports/figures/{name}.{kind}").stat().st_size < limit, "git holds every version"
 
@@ -89,12 +91,16 @@ def test_the_same_numbers_give_the_same_bytes_in_another_process(tmp_path):
     draw("rotated", tmp_path / "here")
     unwelcome = tmp_path / "share/jupyter/kernels/python3"
     unwelcome.mkdir(parents=True)
-    (unwelcome / "kernel.json").write_text('{"argv": ["false"], "display_name": "Python 3", "language": "python"}')
-    (tmp_path / "matplotlibrc").write_text("font.size: 30\nlines.linewidth: 9\nlines.markeredgewidth: 5\n")
+    (unwelcome / "kernel.json").write_text(
+        '{"argv": ["false"], "display_name": "Python 3", "language": "python"}', encoding="utf-8"
+    )
+    (tmp_path / "matplotlibrc").write_text(
+        "font.size: 30\nlines.linewidth: 9\nlines.markeredgewidth: 5\n", encoding="utf-8"
+    )
     environment = os.environ | {"PYTHONHASHSEED": "7", "MATPLOTLIBRC": str(tmp_path / "matplotlibrc")}
     environment |= {"JUPYTER_PATH": str(tmp_path / "share/jupyter")}
     command = [sys.executable, "-m", "pipeline", "figure", "rotated", f"folder={tmp_path / 'there'}"]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8")
     assert (done.returncode, done.stdout) == (0, "figure rotated: drawn from reports/results/main\n"), done.stderr
     for kind in ("csv", "png", "svg"):
         here, there = ((tmp_path / place / f"rotated.{kind}").read_bytes() for place in ("here", "there"))
@@ -112,7 +118,7 @@ def test_the_same_numbers_give_the_same_bytes_in_another_process(tmp_path):
 )
 def test_errors_say_what_is_wrong(arguments, message):
     command = [sys.executable, "-m", "pipeline", "figure", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8")
     assert done.returncode
     assert message in done.stderr
     assert "no run has seed=77; there are" in done.stderr or "seed=77" not in arguments
@@ -147,7 +153,7 @@ def test_pareto_by_hand():
     drawn = pd.read_csv("reports/figures/pareto.csv", dtype={"seed": str})
     expected = {}
     for path in Path("reports/results").glob("*/*/runs.csv"):
-        if path.parent.parent.name not in ("stress", "sensitivity", "cifar10_sizes", "readings"):
+        if path.parent.parent.name not in ("stress", "sensitivity", "cifar10_128", "cifar10_sizes", "readings"):
             for row in results(path):  # tasks come in order: the last one stays
                 if row["method"] != "full" and row["task"] != "0":  # which says that a run could not go on
                     cell = (row["benchmark"], row["method"], int(row["layers"]), row["seed"])
@@ -167,14 +173,22 @@ def test_pareto_by_hand():
 
 
 def test_agreement_by_hand():
-    """Every cell with a number of the paper's, but for the stress tests."""
+    """Every cell with a number of the paper's; NORACL of Table 1 is not drawn again for other tables that print it."""
     with_paper = defaultdict(int)
-    for table in ("main", "cifar10", "ablations", "sensitivity"):
+    for table in ("main", "cifar10", "stress50", "stress100", "ablations", "sensitivity"):
         for row in results(f"reports/tables/{table}.csv"):
             for quantity in ("acc", "params"):
-                with_paper[table, quantity] += bool(row[f"paper_{quantity}"] and row[f"{quantity}_mean"])
+                if row[f"paper_{quantity}"] and row[f"{quantity}_mean"] and row["row"] not in ("full", "default"):
+                    with_paper[table, quantity] += 1
     drawn = pd.read_csv("reports/figures/agreement.csv")
     assert drawn.groupby(["table", "quantity"]).size().to_dict() == with_paper
+    verdicts = json.loads(Path("reports/tables/verdicts.json").read_text(encoding="utf-8"))
+    for quantity, name in (("acc", "accuracy"), ("params", "params")):
+        own = drawn[drawn["quantity"] == quantity]["verdict"]
+        everywhere = {"match": (own == "match").sum(), "cells": len(own)}
+        assert verdicts["all tables"][name]["all"] == everywhere, "the figure counts as the page and the tables do"
+        each = [one[name]["all"]["cells"] for table, one in verdicts.items() if table != "all tables"]
+        assert sum(each) == len(own), "and the tables add up"
 
 
 def test_lines_are_the_means_of_the_table_on_a_logarithmic_axis_too(tmp_path):
@@ -191,16 +205,16 @@ def test_a_new_benchmark_simply_appears(tmp_path, monkeypatch):
     """Heads on features as part of Table 1, and another stream in a table of its own."""
     for folder in ("reports/results", "reports/paper"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     for name, like, table in (("new_heads", "split_cifar10", "main"), ("new_stream", "permuted_mnist", "another")):
         params["benchmarks"][name] = {**params["benchmarks"][like], "title": f"The {name}", "table": table}
         old = params["benchmarks"][like]["table"]
         for family in ("static", "noracl"):
             to = tmp_path / f"reports/results/{table}/{name}-{family}"
             shutil.copytree(ROOT / f"reports/results/{old}/{like}-{family}", to)
-            runs = (to / "runs.csv").read_text()
-            (to / "runs.csv").write_text(runs.replace(f"\n{like},", f"\n{name},"))
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(params))))
+            runs = (to / "runs.csv").read_text(encoding="utf-8")
+            (to / "runs.csv").write_text(runs.replace(f"\n{like},", f"\n{name},"), encoding="utf-8")
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(params))), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for figure, new in (("fig2", {"new_heads"}), ("pareto", {"new_heads", "new_stream"}), ("rotated", set())):
         axes = draw(figure, tmp_path)["figure"].axes

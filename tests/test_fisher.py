@@ -88,7 +88,7 @@ def test_sampled_estimates_average_to_the_exact_one(estimator, share):
 
 def params(**fisher):
     """params.yaml with other settings of the Fisher."""
-    data = yaml.safe_load(Path("params.yaml").read_text())
+    data = yaml.safe_load(Path("params.yaml").read_text(encoding="utf-8"))
     data["training"]["fisher"] |= fisher
     return yaml.safe_dump(data, allow_unicode=True)
 
@@ -241,7 +241,9 @@ THEIRS = {
     ),
 }
 FISHERS = [FisherSettings(*one) for one in itertools.product(ESTIMATORS, LABELS) if one != ("batch", "exact")]
-TABLE = re.search(r"\| library and options .*\n\| --- .*\n((?:\|.*\n)+)", Path("docs/fisher.md").read_text())
+TABLE = re.search(
+    r"\| library and options .*\n\| --- .*\n((?:\|.*\n)+)", Path("docs/fisher.md").read_text(encoding="utf-8")
+)
 ROWS = {name: cells for name, *cells in ([c.strip(" `") for c in r[1:-1].split("|")] for r in TABLE[1].splitlines())}
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import psutil
 import pytest
 import yaml
 
-from pipeline.data import mnist
+from pipeline.data import pixels
+from pipeline.runs.crews import interrupts_wait
 from tests.conftest import ROOT, merge
 from tests.test_executor import SUITE, place  # noqa: F401
 
@@ -26,17 +28,19 @@ def begun(place):  # noqa: F811
     """A function that starts a long training with some workers, and returns it when its own code runs."""
     started = []
 
-    def start(workers):
+    def start(workers, **environment):
         path = place / "params.yaml"
         changes = LONG | {"compute": {"workers": workers}}
-        path.write_text(yaml.safe_dump(merge(yaml.safe_load(path.read_text()), changes)))
-        mnist.main([])
+        path.write_text(
+            yaml.safe_dump(merge(yaml.safe_load(path.read_text(encoding="utf-8")), changes)), encoding="utf-8"
+        )
+        pixels.main(["mnist"])
         process = subprocess.Popen(
             [sys.executable, "-m", "pipeline", "train", SUITE],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
+            encoding="utf-8",
             start_new_session=True,
         )
         started.append(process)
@@ -54,7 +58,7 @@ def begun(place):  # noqa: F811
 
 def catches(process, number):
     """Whether a process has a handler for a signal, as Python itself has none for SIGTERM."""
-    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    lines = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8").splitlines()
     caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt"))
     return bool(caught >> (number - 1) & 1)
 
@@ -84,6 +88,18 @@ def test_an_interruption_at_any_moment_is_one_line(begun, workers, seconds, numb
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
+@pytest.mark.parametrize("seconds", [0, 5])
+def test_a_stage_that_dvc_began_says_how_to_undo_it(begun, seconds):
+    """Before DVC runs a stage, it removes the committed results of the stage."""
+    process = begun(1, DVC_STAGE="noracl@split_mnist")
+    time.sleep(seconds)
+    os.killpg(process.pid, signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert "Traceback" not in output
+    assert output.splitlines()[-1].startswith("To undo instead: git restore params.yaml dvc.lock reports")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
 def test_who_interrupts_twice_does_not_wait(begun):
     process = begun(2)
     os.kill(process.pid, signal.SIGINT)
@@ -91,3 +107,29 @@ def test_who_interrupts_twice_does_not_wait(begun):
     output, _ = process.communicate(timeout=60)
     assert "Traceback" not in output
     assert "interrupted" in output
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs pthread_kill")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_no_thread_lets_an_interruption_in_while_workers_are_started(number):
+    """A worker whose start is interrupted prints a traceback; BLAS has threads that do not block signals."""
+    done = threading.Event()
+    beside = threading.Thread(target=done.wait)
+    beside.start()
+    before = signal.signal(number, signal.default_int_handler)
+    inside = []
+
+    def start_workers():
+        with interrupts_wait():
+            signal.pthread_kill(beside.ident, number)
+            time.sleep(0.1)
+            inside.append("to its end")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start_workers()
+        assert signal.getsignal(number) is signal.default_int_handler
+    finally:
+        signal.signal(number, before)
+        done.set()
+    assert inside

@@ -49,7 +49,7 @@ def test_an_epoch_gives_the_weights_of_the_library(mnist_folder, networks, clip)
     beside = Path(sys.prefix, "bench")  # where `make bench` installs it
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), str(beside), "."])}
     command = [sys.executable, "-c", COMPARE, str(networks), str(clip)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", timeout=300)
     if done.returncode == ABSENT:
         pytest.skip("jax is not installed: `make bench` installs it")
     assert done.returncode == 0, done.stderr
@@ -61,9 +61,9 @@ def test_an_epoch_gives_the_weights_of_the_library(mnist_folder, networks, clip)
 
 def test_jax_is_imported_in_one_file_after_its_flags_are_set():
     for path in [path for top in ("noracl", "pipeline") for path in Path(top).rglob("*.py")]:
-        nodes = list(ast.walk(ast.parse(path.read_text())))
+        nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
         names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
         assert any(name.partition(".")[0] == "jax" for name in names) == (path == PEER), path
-    text = PEER.read_text()
+    text = PEER.read_text(encoding="utf-8")
     assert text.index('os.environ["XLA_FLAGS"] = ') < text.index("\nimport jax\n")

@@ -60,18 +60,18 @@ def commit(folder, files):
     others[".gitmodules"] = f'[submodule "x"]\n\tpath = x\n\turl = {folder.parent}/nowhere\n'
     for path, text in {**others, **files}.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text)
+        (folder / path).write_text(text, encoding="utf-8")
 
     def run(*arguments):
         command = ["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments]
-        done = subprocess.run(command, cwd=folder, env=ELSEWHERE, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, cwd=folder, env=ELSEWHERE, capture_output=True, encoding="utf-8", check=True)
         return done.stdout.strip()
 
     run("init", "-q", "-b", "main")
     run("add", "-A")
     run("commit", "-q", "-m", "released")
     revision = run("rev-parse", "HEAD")
-    (folder / "later").write_text("")
+    (folder / "later").write_text("", encoding="utf-8")
     run("add", "-A")
     run("commit", "-q", "-m", "later")
     return revision
@@ -79,10 +79,10 @@ def commit(folder, files):
 
 def trap(folder, monkeypatch):
     """Settings of the user that leave a file if git follows them: a hook and a filter."""
-    (folder / "trap").write_text(f'#!/bin/sh\ntouch {folder}/trapped\nexec "$@"\n')
+    (folder / "trap").write_text(f'#!/bin/sh\ntouch {folder}/trapped\nexec "$@"\n', encoding="utf-8")
     (folder / "trap").chmod(0o755)
     settings = f'[uploadpack]\npackObjectsHook = {folder}/trap\n[filter "trap"]\nsmudge = {folder}/trap cat\n'
-    (folder / "gitconfig").write_text(settings)
+    (folder / "gitconfig").write_text(settings, encoding="utf-8")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(folder / "gitconfig"))
 
 
@@ -97,9 +97,9 @@ def place(tmp_path, monkeypatch):
 
 def point_to(url, revision):
     path = Path("params.yaml")
-    found = yaml.safe_load(path.read_text())
+    found = yaml.safe_load(path.read_text(encoding="utf-8"))
     found["official"] |= {"url": str(url), "revision": revision}
-    path.write_text(yaml.safe_dump(found))
+    path.write_text(yaml.safe_dump(found), encoding="utf-8")
 
 
 @pytest.mark.parametrize("kind", ["path", "relative", "file"])
@@ -222,7 +222,12 @@ def test_a_link_in_place_of_a_file(place):
     for words in (["add", "-A"], ["commit", "-qm", "link"]):
         subprocess.run([*command, *words], cwd=place / "theirs", env=ELSEWHERE, check=True)
     done = subprocess.run(
-        [*command, "rev-parse", "HEAD"], cwd=place / "theirs", env=ELSEWHERE, capture_output=True, text=True, check=True
+        [*command, "rev-parse", "HEAD"],
+        cwd=place / "theirs",
+        env=ELSEWHERE,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
     )
     point_to(place / "theirs", done.stdout.strip())
     with pytest.raises(OfficialError, match=f"{FIRST} is no plain file"):
@@ -238,7 +243,12 @@ def test_another_commit_no_repository_and_a_tag_are_refused(place):
     tag = ["git", "-c", "user.name=t", "-c", "user.email=t@t", "tag", "-a", "v1", "-m", "tagged"]
     subprocess.run(tag, cwd=place / "theirs", env=ELSEWHERE, check=True)
     done = subprocess.run(
-        ["git", "rev-parse", "v1"], cwd=place / "theirs", env=ELSEWHERE, capture_output=True, text=True, check=True
+        ["git", "rev-parse", "v1"],
+        cwd=place / "theirs",
+        env=ELSEWHERE,
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
     )
     point_to(place / "theirs", done.stdout.strip())
     with pytest.raises(OfficialError, match="not the commit"):
@@ -258,7 +268,7 @@ def test_time_and_size_are_limited(place, monkeypatch):
 
 
 def test_whatever_hangs_or_never_ends_is_ended_with_its_children(tmp_path, monkeypatch):
-    (tmp_path / "git").write_text("#!/bin/sh\nsleep 1000 & echo $! > $0.child\nwait\n")
+    (tmp_path / "git").write_text("#!/bin/sh\nsleep 1000 & echo $! > $0.child\nwait\n", encoding="utf-8")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     store = tmp_path / "store"
@@ -267,15 +277,19 @@ def test_whatever_hangs_or_never_ends_is_ended_with_its_children(tmp_path, monke
     with pytest.raises(OSError, match="git fetch: gave up, the time is over"):
         repositories.git(store, start + 1, "fetch")
     assert time.monotonic() - start < 10
-    child = int((tmp_path / "git.child").read_text())
+    child = int((tmp_path / "git.child").read_text(encoding="utf-8"))
     for _ in range(100):
-        state = Path(f"/proc/{child}/stat").read_text().split()[2] if Path(f"/proc/{child}").exists() else "Z"
+        state = (
+            Path(f"/proc/{child}/stat").read_text(encoding="utf-8").split()[2]
+            if Path(f"/proc/{child}").exists()
+            else "Z"
+        )
         if state == "Z":
             break
         time.sleep(0.05)
     assert state == "Z", "its child ended as well"
     monkeypatch.setattr(repositories, "LIMIT", 100_000)
-    (tmp_path / "git").write_text("#!/bin/sh\nexec yes\n")
+    (tmp_path / "git").write_text("#!/bin/sh\nexec yes\n", encoding="utf-8")
     with pytest.raises(OSError, match="more than 100000 bytes are too many to be true"):
         repositories.git(store, time.monotonic() + 60, "fetch")
 
@@ -309,7 +323,7 @@ def test_every_cell_that_a_name_can_tell_is_one_of_the_paper():
 
 @pytest.mark.parametrize("url", ["ext::sh -c true", "-u", "--upload-pack=x", "ssh://x/y", "git@x:y", "http://x/y", ""])
 def test_addresses_that_could_run_something_are_refused(url):
-    found = yaml.safe_load((ROOT / "params.yaml").read_text())
+    found = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     found["official"]["url"] = url
     with pytest.raises(ParamsError, match=r"official\.url"):
         parse(yaml.safe_dump(found))
@@ -317,18 +331,18 @@ def test_addresses_that_could_run_something_are_refused(url):
 
 def test_nobody_waits_for_it():
     """Frozen, without outputs: `dvc repro` neither runs it nor says that it made what somebody wrote by hand."""
-    stage = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]["official"]
+    stage = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]["official"]
     assert stage["frozen"] is True
     assert not {"outs", "deps", "metrics", "plots"} & set(stage)
     for command in (["repro", "official"], ["repro", "--dry", "official"]):
-        done = subprocess.run([sys.executable, "-m", "dvc", *command], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, "-m", "dvc", *command], cwd=ROOT, capture_output=True, encoding="utf-8")
         assert done.returncode == 0
         assert "Running stage" not in done.stdout
         assert "Data and pipelines are up to date." in done.stdout
-    assert "official" not in yaml.safe_load((ROOT / "dvc.lock").read_text())["stages"]
+    assert "official" not in yaml.safe_load((ROOT / "dvc.lock").read_text(encoding="utf-8"))["stages"]
 
 
 def test_the_committed_pin():
     pinned = load(ROOT / "params.yaml").official
     assert pinned.url == "https://github.com/karthik-charan/NORACL"
-    assert pinned.revision in (ROOT / "reports/RECONSTRUCTION.md").read_text()
+    assert pinned.revision in (ROOT / "reports/RECONSTRUCTION.md").read_text(encoding="utf-8")

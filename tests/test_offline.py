@@ -48,7 +48,7 @@ def test_the_guard_of_the_tests_stops_all_but_downloads(tmp_path, stage, cut):
         [sys.executable, "-c", TRY.format(folder=str(ROOT / "tests/injected")), "pipeline", *stage.split()],
         env={"NETWORK_LOG": str(log), "NETWORK": "on", "PATH": os.environ["PATH"]},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     assert done.stdout.split() == [str(cut)] * 2, done.stderr
     assert log.exists() == cut
@@ -63,7 +63,7 @@ def test_training_needs_no_network_at_all(place):  # noqa: F811
         cwd=place,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
-        text=True,
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stderr
     assert (place / "reports/results/main/split_mnist-static/runs.csv").exists()

@@ -176,7 +176,7 @@ def test_files_hold_arrays_and_json_and_bad_ones_are_refused(tmp_path):
         Learner.load(tmp_path / "other.npz")
     np.savez(tmp_path / "code.npz", json=np.array([Settings()], dtype=object))
     (tmp_path / "cut.npz").write_bytes(path.read_bytes()[:-100])
-    (tmp_path / "text.npz").write_text("hello")
+    (tmp_path / "text.npz").write_text("hello", encoding="utf-8")
     for name in ("code", "cut", "text"):
         with pytest.raises(ValueError, match=f"{name}.npz holds no learner"):
             Learner.load(tmp_path / f"{name}.npz")
@@ -282,7 +282,7 @@ def test_metrics_follow_their_definitions():
 
 
 def test_the_package_says_its_version_and_has_types():
-    project = tomllib.loads(Path("pyproject.toml").read_text())
+    project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))
     assert noracl.__version__ == project["project"]["version"]
     assert Path(noracl.__file__).with_name("py.typed").exists()
     assert EWCSettings in (getattr(noracl, name) for name in noracl.__all__)

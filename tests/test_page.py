@@ -2,6 +2,7 @@
 
 import html
 import itertools
+import json
 import math
 import os
 import re
@@ -14,9 +15,9 @@ import yaml
 
 from pipeline.config import load
 from pipeline.experiments.suites import suites
-from pipeline.paths import CLAIMS, RESULTS, TABLES
-from pipeline.report import figures, page, rendering
-from pipeline.report.tables import RELEASED, names
+from pipeline.paths import CLAIMS, QUESTIONS, RESULTS, TABLES, TIMING
+from pipeline.report import charts, figures, page, rendering
+from pipeline.report.tables import RELEASED, names, tally
 
 PARAMS = load()
 PAGE = page.build(PARAMS)
@@ -33,8 +34,8 @@ def test_it_needs_no_network():
         *(f"tables/{name}.csv" for name in ("readings", "readings_claims", "readings_cells")),
         *(f"tables/{name}.csv" for name in names(PARAMS)),
         *(f"tables/{name}.md" for name in page.OTHER),
-        "tables/contradictions.csv",
-        *(f"figures/{name}.csv" for name in figures.registry()),
+        *(f"figures/{name}.{kind}" for name in figures.registry() for kind in ("svg", "csv")),
+        *("questions.csv", "questions.yaml", "tables/contradictions.csv"),
     ]
     assert linked[: len(generated)] == generated, "and then links of the notes"
     assert [name for name in linked if not Path("reports", name).exists()] == []
@@ -45,14 +46,16 @@ def test_commands_on_it_name_real_stages():
     known = {suite.stage for suite in suites(PARAMS).values()} | {f"figure@{name}" for name in figures.registry()}
     known |= {stage.partition("@")[0] for stage in known}  # all of a kind
     known |= {"cost", "theory", "transfer", "tables", "claims", "page"}
-    assert {stage.partition("@")[0] for stage in known} <= set(yaml.safe_load(Path("dvc.yaml").read_text())["stages"])
+    assert {stage.partition("@")[0] for stage in known} <= set(
+        yaml.safe_load(Path("dvc.yaml").read_text(encoding="utf-8"))["stages"]
+    )
     commands = re.findall(r"<code>dvc repro( [^<]+)</code>", PAGE)
     assert len(commands) > len(figures.registry()) + len(names(PARAMS)) + len(page.OTHER)
     assert set(" ".join(commands).split()) <= known
 
 
-def test_every_claim_and_every_cell_is_on_it():
-    claims = pd.read_csv(CLAIMS)
+def test_every_claim_question_and_cell_is_on_it():
+    claims = pd.concat([pd.read_csv(CLAIMS), pd.read_csv(QUESTIONS)])
     assert re.findall(r'<code class="id">(.*?)</code>', PAGE) == claims["id"].tolist()
     commands = re.findall(r"Made by <code>(dvc repro [^<]* claims)</code>", PAGE)
     assert len(commands) == claims["claim"].nunique()
@@ -63,6 +66,15 @@ def test_every_claim_and_every_cell_is_on_it():
     tables = [pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False) for name in names(PARAMS)]
     judged = sum((table[column] != "n/a").sum() for table in tables for column in ("verdict", "params_verdict"))
     assert marked == judged
+
+
+def test_what_is_not_computed_is_not_judged():
+    section = PAGE[PAGE.index('<section id="beyond">') : PAGE.index('<section id="contradictions">')]
+    questions = page.judged(QUESTIONS)
+    waiting = [one for one in questions if one["missing"] == len(one["parts"])]
+    assert section.count("not computed yet") == len(waiting)
+    assert f"{len(questions) - len(waiting)} of {len(questions)} questions computed" in section
+    assert "On the paper's numbers" not in section, "it has none"
 
 
 def test_released_numbers_and_contradicted_misses_are_on_it():
@@ -76,7 +88,7 @@ def test_released_numbers_and_contradicted_misses_are_on_it():
     )
     shown = PAGE[PAGE.index('<section id="tables">') :]
     assert shown.count('title="the paper contradicts itself here">†</a>') == missed
-    section = PAGE[PAGE.index('<section id="contradictions">') : PAGE.index('<section id="figures">')]
+    section = PAGE[PAGE.index('<section id="contradictions">') : PAGE.index('<section id="chosen"')]
     assert section.count("<tr>") == len(pd.read_csv(TABLES / "contradictions.csv")) + 1
     (source,) = set().union(*(table["released_source"] for table in tables)) - {""}
     assert " ".join(RELEASED[source].split()) in html.unescape(PAGE)
@@ -110,11 +122,67 @@ def test_headings_step_down_one_at_a_time_and_headers_have_a_scope():
 
 
 def test_a_cell_that_two_tables_print_counts_once():
-    both = page.tally(["main", "sensitivity"])["accuracy"]["all"]["cells"]
-    alone = [page.tally([name])["accuracy"]["all"]["cells"] for name in ("main", "sensitivity")]
-    table = pd.read_csv(TABLES / "sensitivity.csv")
-    assert both == sum(alone)
-    assert alone[1] == len(table) - 1, "the default row is NORACL's of Table 1"
+    found = {name: pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False) for name in ("main", "sensitivity")}
+    alone = [tally({name: table})["accuracy"]["all"]["cells"] for name, table in found.items()]
+    assert tally(found)["accuracy"]["all"]["cells"] == sum(alone)
+    assert alone[1] == len(found["sensitivity"]) - 1, "the default row is NORACL's of Table 1"
+
+
+def test_it_counts_matches_in_one_way_and_never_of_nothing():
+    total = tally({name: pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False) for name in names(PARAMS)})
+    of_all = f"{total['accuracy']['all']['match']} of {total['accuracy']['all']['cells']}"
+    assert f"match the paper&#39;s in {of_all} cells" in PAGE
+    assert f"<span>{of_all} accuracies and " in PAGE, "the head of the tables says the same"
+    each = [
+        int(cells) for cells in re.findall(r"(\d+) accuracies", " ".join(re.findall(r"<span>(.*) match</span>", PAGE)))
+    ]
+    assert sum(each) == 2 * total["accuracy"]["all"]["cells"], "and so do the tables, added up"
+    assert " of 0 " not in PAGE
+
+
+def test_results_that_the_same_machines_made_are_one_row():
+    rows = page.provenance()
+    assert len({row["machines"] for row in rows}) == len(rows) < 10
+    suites = {f"{table}/{name}".rstrip("/") for row in rows for table, some in row["suites"].items() for name in some}
+    assert suites == {path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("provenance.json")}
+    seconds = [pd.read_csv(path)["total"] for path in TIMING.rglob("*.csv") if path.parent.name != "cost"]
+    assert sum(row["runs"] for row in rows) == sum(map(len, seconds))
+    assert sum(row["hours"] for row in rows) == pytest.approx(sum(map(sum, seconds)) / 3600)
+    assert "Hours of wall-clock" in PAGE
+
+
+def test_charts_have_the_numbers_of_their_figures():
+    found = json.loads(charts.embedded(list(figures.registry()), PARAMS))
+    assert list(found) == list(charts.CHARTS)
+    points = {
+        name: sum(len(one["x"]) for option in chart["options"] for panel in option["panels"] for one in panel["series"])
+        for name, chart in found.items()
+    }
+    assert points["fig2"] == 2 * len(pd.read_csv(figures.FIGURES / "fig2.csv"))
+    steps = sum(len(option["panels"][0]["series"][0]["x"]) for option in found["pareto"]["options"])
+    assert points["pareto"] == len(pd.read_csv(figures.FIGURES / "pareto.csv")) + steps
+    assert [option["name"] for option in found["timeline"]["options"]] == list(map(str, PARAMS.seeds))
+    first = pd.read_csv(figures.FIGURES / "timeline.csv")
+    panels = found["timeline"]["options"][0]["panels"]
+    signal, _, above, growth = panels[1]["series"]
+    layer = first[first["layer"] == 1]
+    assert signal["y"] == pytest.approx(layer["percentile"].tolist(), rel=1e-3)
+    limits = layer.groupby("task")["tau"].transform("max")
+    assert len(above["x"]) == (layer["percentile"] > limits).sum() > 0
+    assert growth["names"] == [f"layer 1 grows by {neurons}" for neurons in layer["neurons"] if neurons]
+    assert "<" not in charts.embedded(list(figures.registry()), PARAMS)
+
+
+def test_charts_of_what_nobody_foresaw(tmp_path, monkeypatch):
+    """A method with a look of its own, and a rule that looks at no signal."""
+    table = pd.read_csv(figures.FIGURES / "fig2.csv").replace({"method": {"large": "128×128"}})
+    table.to_csv(tmp_path / "fig2.csv", index=False)
+    monkeypatch.setattr(charts, "FIGURES", tmp_path)
+    (line,) = (one for one in charts.accuracy(PARAMS)["options"][0]["panels"][0]["series"] if "128×128" in one["name"])
+    assert re.fullmatch(r"\d+( \d+)+", line["dash"])
+    signals = charts.results.signals("main/permuted_mnist-noracl")
+    monkeypatch.setattr(charts.results, "signals", lambda _: signals.iloc[:0])
+    assert charts.timeline(PARAMS)["options"] == []
 
 
 def test_the_drawing_of_an_interval():
@@ -153,7 +221,7 @@ def test_markdown():
 
 def test_a_section_that_is_gone_is_missed(tmp_path):
     path = tmp_path / "a.md"
-    path.write_text("# T\n\n## First\none\n\n## Second\ntwo\n")
+    path.write_text("# T\n\n## First\none\n\n## Second\ntwo\n", encoding="utf-8")
     assert rendering.section_of(path, "First") == "one\n\n"
     assert rendering.section_of(path, "Second") == "two\n"
     with pytest.raises(ValueError, match="has no section 'Third'"):
@@ -164,7 +232,7 @@ def test_the_digest_is_the_one_that_the_page_says_how_to_get():
     command = f"find {RESULTS} -type f | sort | xargs cat | sha256sum"
     assert f"<code>{command}</code>" in PAGE
     done = subprocess.run(
-        command, shell=True, env={**os.environ, "LC_ALL": "C"}, capture_output=True, text=True, check=True
+        command, shell=True, env={**os.environ, "LC_ALL": "C"}, capture_output=True, encoding="utf-8", check=True
     )
     assert done.stdout.split()[0] == page.digest(RESULTS)
     assert page.digest(RESULTS) in PAGE
@@ -172,8 +240,8 @@ def test_the_digest_is_the_one_that_the_page_says_how_to_get():
 
 def test_figures_are_embedded(tmp_path, monkeypatch):
     entry = {"title": "A title", "paper": "Figure 9", "caption": "It <shows>.", "reads": "", "params": ""}
-    (tmp_path / "figures.yaml").write_text(yaml.safe_dump({"figures": {"f": entry}}))
-    (tmp_path / "f.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>")
+    (tmp_path / "figures.yaml").write_text(yaml.safe_dump({"figures": {"f": entry}}), encoding="utf-8")
+    (tmp_path / "f.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>", encoding="utf-8")
     monkeypatch.setattr(figures, "REGISTRY", tmp_path / "figures.yaml")
     monkeypatch.setattr(page, "FIGURES", tmp_path)
     text = page.build(PARAMS)
@@ -189,7 +257,7 @@ def test_figures_are_embedded(tmp_path, monkeypatch):
 def test_tables_of_another_shape_are_shown_as_they_are_written(tmp_path, monkeypatch):
     monkeypatch.setattr(page, "TABLES", tmp_path)
     for name in page.OTHER:
-        (tmp_path / f"{name}.md").write_text(f"| component |\n| --- |\n| {name} `par-x` |\n")
+        (tmp_path / f"{name}.md").write_text(f"| component |\n| --- |\n| {name} `par-x` |\n", encoding="utf-8")
     found = page.other_tables({"par-x": "holds"})
     assert [(one["name"], one["command"]) for one in found] == [
         ("cost", "dvc repro cost tables"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.paths import PAGE
+from pipeline.report.charts import CHARTS
 from pipeline.report.page import figures
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -25,10 +26,12 @@ pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-g
 def look(folder, width, dark=False, old="", new="", text=None):
     """What the injected script finds, and what the browser logs; a picture is left in ``folder``."""
     height = 2400
-    page = text or PAGE.read_text()
-    page = page.replace(old, new, 1).replace("<head>", f"<head><script>{FINDINGS.read_text()}</script>", 1)
-    (folder / "page.html").write_text(page)
-    (folder / "around.html").write_text(AROUND.format(width=width, height=height))
+    page = text or PAGE.read_text(encoding="utf-8")
+    page = page.replace(old, new, 1).replace(
+        "<head>", f"<head><script>{FINDINGS.read_text(encoding='utf-8')}</script>", 1
+    )
+    (folder / "page.html").write_text(page, encoding="utf-8")
+    (folder / "around.html").write_text(AROUND.format(width=width, height=height), encoding="utf-8")
     command = [
         *(str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"),
         *(f"--user-data-dir={folder / 'profile'}", f"--window-size={max(width, 500)},{height}"),
@@ -41,7 +44,7 @@ def look(folder, width, dark=False, old="", new="", text=None):
         *(["--force-dark-mode"] if dark else []),
         (folder / "around.html").as_uri(),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
     found = re.search(r"<pre>(.*?)</pre>", done.stdout, re.DOTALL)
     assert found, f"the page did not come to its end\n{done.stderr[-2000:]}"
     return json.loads(html.unescape(found[1])), [line for line in done.stderr.splitlines() if "CONSOLE" in line]
@@ -57,6 +60,21 @@ def test_a_reader_sees_all_of_it(tmp_path, width, dark):
     assert (seen["images"], seen["broken"], seen["silent"]) == (len(figures()), [], 0)
     assert (seen["wide"], seen["page"]) == ([], width), "the page scrolls sideways"
     assert seen["faint"] == []
+
+    assert seen["height"] < (7000 if width > 700 else 11000), "folded, the page is a few screens long"
+    assert {"readings", "contradictions", "chosen", "differences", "provenance"} <= set(seen["folded"])
+    assert seen["bar"] == 0, "the contents stay in sight"
+    assert seen["charts"] == [f"figure-{name}" for name in CHARTS]
+    assert len(seen["shown"]) == len(figures()) - len(CHARTS), "a chart takes the place of its picture"
+    for one in seen["shown"]:
+        assert one["drawn"] == max(one["room"], 576), "as wide as there is room, and legible on a phone"
+        assert one["scrolls"] == (one["room"] < 576)
+    assert seen["full"] >= 960, "a picture opens at full size"
+    assert not seen["again"], "and closes"
+    assert seen["redrawn"], "another seed has another timeline"
+    assert [one["inside"] for one in seen["tips"]] == [True] * len(CHARTS)
+    assert all(re.search(r": [\d.]+k?( ± [\d.]+)? \(", one["says"]) for one in seen["tips"])
+    assert all(one["wide"] > width * 0.7 or one["wide"] > 800 for one in seen["tips"])
 
     order = seen["sorted"]
     assert order["ascending"] == sorted(order["printed"]) != order["printed"]

@@ -31,4 +31,4 @@ def test_the_committed_table_is_its_csv_in_words():
     one = history((0.9, 100))
     assert list(table) == ["setting", "meaning", "instructions", "benchmark", *compare(one, one, load())]
     assert dict(zip(table["setting"], table["meaning"], strict=True)) == SETTINGS
-    assert PORTABILITY.with_suffix(".md").read_text() == to_markdown(table)
+    assert PORTABILITY.with_suffix(".md").read_text(encoding="utf-8") == to_markdown(table)

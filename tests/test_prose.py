@@ -32,14 +32,15 @@ PAPER = {
 MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December) 20\d\d"
 #: Numbers that are names: of things, of places in the paper, and of networks by their widths.
 NAMES = (
-    r"CIFAR-10|ResNet18|Python 3\.11|arXiv 2604\.27031|\d+×\d+|1 − γ|±1|label 0|[Ss]ections? [A\d][.\d]*"
+    r"CIFAR-10|ResNet18|Python 3\.\d+(?: to 3\.\d+)?"
+    r"|arXiv 2604\.27031|\d+×\d+|1 − γ|±1|label 0|[Ss]ections? [A\d][.\d]*"
     r"|appendix A[.\d]*|(?:Table|[Ff]igure|Eq\.|Theorem|Corollary|Algorithm|layer|task) \d"
 )
 
 
 def words(path):
     """A document without code blocks, generated tables and the targets of links."""
-    text = re.sub(r"<!-- table.*?<!-- end -->|```.*?```", "", Path(path).read_text(), flags=re.DOTALL)
+    text = re.sub(r"<!-- table.*?<!-- end -->|```.*?```", "", Path(path).read_text(encoding="utf-8"), flags=re.DOTALL)
     return re.sub(r"\]\([^)]*\)", "]", text)
 
 
@@ -83,7 +84,7 @@ TASKS = [PARAMS.benchmarks[name].stream.tasks for name in STREAMS]
 PER_TASK = {"fixed": RULES["fixed_neurons"], "scheduled": RULES["scheduled_neurons"] * len(RULES["schedule"])}
 BATCHES, PAIRS = PARAMS.training["fisher"]["batches"], ", ".join(f"({a},{b})" for a, b in SPLIT.stream.pairs[:2])
 SIZES = pd.read_csv("reports/tables/cifar10_sizes.csv").set_index("row").loc[HEADS].groupby("benchmark")["acc_mean"]
-OURS = [f"{SIZES.mean()[f'size_{size}']:.1f}" for size in PARAMS.encoder.sizes]
+OURS = [f"{SIZES.mean()[f'size_{size}']:.1f}" for size in PARAMS.image_sizes.images]
 THEIRS = PAPER["cifar10"].loc["split_cifar10"].loc[HEADS, "acc"]
 FLAT = [PAPER["main"].loc[("split_mnist", f"2L {name}"), "acc"] for name in MLP]
 #: Verdicts on accuracies of Binary Split MNIST that nobody had looked at when it got two outputs.
@@ -98,6 +99,7 @@ FACTS = {
         ("at most {:g} point of accuracy", PARAMS.tolerances.accuracy_points),
         ("or {:g} % of the parameters", 100 * PARAMS.tolerances.params_share),
         ("[stress tests of {}] and [{} tasks]", STRESS.short, STRESS.long),
+        ("[CIFAR-10 at {} pixels]", PARAMS.encoder.images["128"].size),
     ],
     DIFFERENCES: [],
     RECONSTRUCTION: [
@@ -127,7 +129,7 @@ FACTS = {
         ("the digit pairs are {}, … in this order", PAIRS),
         ("heads on {} features", WIDTH),
         ("the 32 × 32 images",),
-        ("`encoder.sizes` in `params.yaml`: {})", listed(PARAMS.encoder.sizes)),
+        ("(`image_sizes` in `params.yaml`: {})", listed(PARAMS.image_sizes.images)),
         ("The paper reports {} % for these, a mean of {:.1f} %", listed(THEIRS), THEIRS.mean()),
         ("Our means at the three sizes are {} %", listed(OURS)),
         ("class pairs are {}, … in this order", PAIRS),
@@ -188,23 +190,25 @@ def test_a_number_without_a_source_is_found():
 @pytest.mark.parametrize("path", [*DOCUMENTS, "docs/reconstruction-study.md", "CONTRIBUTING.md"])
 def test_a_part_of_a_claim_is_named_with_its_verdict(path):
     signs = {part: MARKS[verdict] for part, verdict in VERDICTS.items()}
-    named = re.findall(rf"`([a-z]\w*(?:-\w+)+)`(?:\s([{''.join(MARKS.values())}]))?", Path(path).read_text())
+    named = re.findall(
+        rf"`([a-z]\w*(?:-\w+)+)`(?:\s([{''.join(MARKS.values())}]))?", Path(path).read_text(encoding="utf-8")
+    )
     assert [(name, mark) for name, mark in named if name != "like-this" and mark != signs.get(name)] == []
 
 
 def test_every_part_that_does_not_hold_is_told_of_as_a_difference():
-    text = Path(DIFFERENCES).read_text()
+    text = Path(DIFFERENCES).read_text(encoding="utf-8")
     assert [part for part, verdict in VERDICTS.items() if verdict == FAILS and f"`{part}`" not in text] == []
 
 
 def test_every_difference_has_evidence():
-    sections = Path(DIFFERENCES).read_text().split("\n## ")[1:]
+    sections = Path(DIFFERENCES).read_text(encoding="utf-8").split("\n## ")[1:]
     assert len(sections) > 5
     assert [text.splitlines()[0] for text in sections if not any(f"`{part}`" in text for part in VERDICTS.index)] == []
 
 
 def test_equations_are_right():
-    found = re.findall(r"([\d·+ ]+?) = ([\d ]+\d)", Path(RECONSTRUCTION).read_text())
+    found = re.findall(r"([\d·+ ]+?) = ([\d ]+\d)", Path(RECONSTRUCTION).read_text(encoding="utf-8"))
     assert len(found) == 5
     for left, right in found:
         assert eval(left.replace("·", "*")) == int(right.replace(" ", "")), left
@@ -232,7 +236,7 @@ def test_choices_without_a_number_are_those_of_params():
     assert (made["ewc"]["start"], PARAMS.noracl["tau_start"]) == ("first", "first")
     assert (made["ewc"]["half"], made["optimisation"]["clip_by"], PARAMS.noracl["boost"]) == (True, "norm", 1.0)
     own = [name for name, one in PARAMS.benchmarks.items() if one.noracl.get("ed_layers") == "own"]
-    assert (PARAMS.noracl["ed_layers"], own) == ("any", ["permuted_mnist", "split_cifar10"])
+    assert (PARAMS.noracl["ed_layers"], own) == ("any", ["cifar10_128"])
     assert RULES["random_scale"] == 1, "a standard normal"
     assert PARAMS.benchmarks["rotated_mnist"].stream.interpolation == "bilinear"
     assert PARAMS.data.mnist.limit is PARAMS.data.cifar10.limit is None, "all images"
@@ -240,6 +244,17 @@ def test_choices_without_a_number_are_those_of_params():
     assert CIFAR.stream.pairs == SPLIT.stream.pairs
     selected = pd.read_csv("reports/paper/selected_on.csv")
     assert list(selected[selected["table"] == "cifar10"]["row"]) == HEADS, "the other heads played no part"
+
+
+def test_heads_are_compared_as_the_notes_say():
+    recipe = PARAMS.encoder.images[CIFAR.data.removeprefix("cifar10_")]
+    assert (recipe.size, recipe.interpolation) == (224, "bicubic")
+    sizes = [PARAMS.encoder.images[name] for name in PARAMS.image_sizes.images]
+    assert {image.interpolation for image in sizes} == {"bilinear"}
+    compared = PARAMS.benchmarks["cifar10_128"]
+    assert compared.noracl == CIFAR.noracl | {"ed_layers": "own"}, "the growth rule of that time"
+    same = {"title": "", "table": "", "data": "", "noracl": {}}
+    assert compared.model_copy(update=same) == CIFAR.model_copy(update=same), "apart from that, the same"
 
 
 def test_captions_judge_nothing():

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from pipeline import check
+from pipeline import check, verify
 from pipeline.config import load
 from pipeline.evidence import completeness, readings, results
 from pipeline.evidence.claims import evaluate as evaluate_claims
@@ -30,8 +30,9 @@ from pipeline.evidence.readings import (
     turned,
     where_settled,
 )
+from pipeline.experiments.suites import suites
 from pipeline.experiments.train import result_columns
-from pipeline.paths import RESULTS
+from pipeline.paths import CLAIMS, RESULTS
 from pipeline.report import page, readings_page, readings_table
 from pipeline.sections import Reading
 from tests.test_page_in_browser import BROWSER, look
@@ -90,7 +91,7 @@ def table(params=PARAMS):
 def last(folder, reading, benchmark, method, column):
     """A column after the last task by seed, without pandas."""
     found = {}
-    with open(folder / "readings" / reading / "runs.csv", newline="") as file:
+    with open(folder / "readings" / reading / "runs.csv", newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             if (row["benchmark"], row["method"]) == (benchmark, method):
                 found[row["seed"]] = float(row[column])
@@ -235,12 +236,15 @@ def test_a_reading_without_a_folder_is_no_error_and_one_with_an_empty_folder_is(
     done = SimpleNamespace(returncode=0, stdout=json.dumps(stale))
     monkeypatch.setattr(check.subprocess, "run", lambda *_, **__: done)
     monkeypatch.delenv("DVC_STAGE", raising=False)
-    assert check.results_are_fresh(PARAMS) == ["reading@boost: changed checksum: run `dvc repro`"]
+    assert check.results_are_fresh(PARAMS) == ["changed checksum: stale: reading@boost: run `dvc repro`"]
 
 
 def test_a_suite_that_is_half_done_is_not_computed(made_up):
     path = made_up / "readings/boost/runs.csv"
-    path.write_text("".join(line for line in path.read_text().splitlines(True) if ",trigger ed," not in line))
+    path.write_text(
+        "".join(line for line in path.read_text(encoding="utf-8").splitlines(True) if ",trigger ed," not in line),
+        encoding="utf-8",
+    )
     found = table().set_index(["part", "reading"])
     assert found.loc[("ed-only-params", "boost"), "verdict"] == "not computed"
     assert found.loc[("gain-permuted", "boost"), "verdict"] == "holds"
@@ -250,10 +254,10 @@ def test_a_suite_that_is_half_done_is_not_computed(made_up):
 def shown(made_up, tmp_path, monkeypatch):
     """What the page says about the made-up readings."""
     for path, content in readings_table.build(PARAMS).items():
-        (tmp_path / path.name).write_text(content)
+        (tmp_path / path.name).write_text(content, encoding="utf-8")
     for name in ("PARTS", "CLAIMS", "CELLS"):
         monkeypatch.setattr(readings_page, name, tmp_path / getattr(readings_page, name).name)
-    return readings_page.comparison(page.claims(), PARAMS)
+    return readings_page.comparison(page.judged(CLAIMS), PARAMS)
 
 
 def test_the_page_has_every_number_of_every_reading(shown, made_up):
@@ -289,12 +293,12 @@ def test_every_choice_has_words(reading):
 def test_the_page_without_any_reading_claims_nothing(made_up, shown, tmp_path):
     shutil.rmtree(made_up / "readings")
     for path, content in readings_table.build(PARAMS).items():
-        (tmp_path / path.name).write_text(content)
+        (tmp_path / path.name).write_text(content, encoding="utf-8")
     text = page.build(PARAMS)
-    found = readings_page.comparison(page.claims(), PARAMS)
+    found = readings_page.comparison(page.judged(CLAIMS), PARAMS)
     assert (found["computed"], found["decided"], found["kept"]) == ([], [], [])
     assert not found["by_kind"][EVERY]
-    assert "None of the other ways is computed yet" in text
+    assert f"of {len(PARAMS.readings)} other readings of the paper none is computed yet." in text
     assert "no claim about growth is known to survive" in text
     assert text.count("<strong>Not computed yet.</strong>") == len(PARAMS.readings)
 
@@ -302,11 +306,11 @@ def test_the_page_without_any_reading_claims_nothing(made_up, shown, tmp_path):
 def test_the_page_of_a_paper_that_is_read_in_one_way_only(made_up, shown, tmp_path):
     shutil.rmtree(made_up / "readings")
     for path, content in readings_table.build(ALONE).items():
-        (tmp_path / path.name).write_text(content)
+        (tmp_path / path.name).write_text(content, encoding="utf-8")
     text = page.build(ALONE)
-    assert "lists no other reading of it yet" in text
+    assert "is not known: no other reading of it is listed yet." in text
     assert '<option value="base">base</option></select>' in text
-    assert set(readings_page.comparison(page.claims(), ALONE)["by_kind"][EVERY]) == set()
+    assert set(readings_page.comparison(page.judged(CLAIMS), ALONE)["by_kind"][EVERY]) == set()
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium")
@@ -327,3 +331,14 @@ def test_a_reader_chooses_a_reading(shown, tmp_path, width, dark):
         assert all(text.startswith(number) for text, number in zip(one["noracl"], ours, strict=True))
         verdicts = [shown["verdicts"][claim["claim"]][view["name"]] for claim in shown["claims"]]
         assert [chip.split(" ", 1)[1] for chip in one["chips"]] == verdicts
+
+
+def test_a_run_under_another_reading_comes_out_as_committed(mnist_folder, capsys):
+    """And not as under the base: the reading changes it."""
+    params = load()
+    (name, *_) = [name for name in params.readings if not results.is_missing(f"readings/{name}")]
+    verify.main(["split_mnist", "small", "--seed", "0", "--suite", f"readings/{name}"])
+    assert f"verify readings/{name}: split_mnist 2L small seed 0: " in capsys.readouterr().out
+    runs = suites(params)[f"readings/{name}"].runs()
+    (ours,) = [run for run in runs if (run.benchmark, run.method, run.seed) == ("split_mnist", "small", 0)]
+    assert ours.key not in {run.key for run in suites(params)["main/split_mnist-static"].runs()}

@@ -538,7 +538,7 @@ GUIDE = Path("docs/regularisers.md")
 
 
 def test_the_guide_lists_the_regularisers_and_its_example_learns():
-    text = GUIDE.read_text()
+    text = GUIDE.read_text(encoding="utf-8")
     rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| `")]
     assert sorted(rows) == [f"`{name}`" for name in SLOW]
     code = text.split("```python\n")[1].split("```")[0]

@@ -19,9 +19,9 @@ PARAMS = load()
 
 
 def edit(path, old, new):
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     assert old in text, f"{path} does not hold {old!r}"
-    path.write_text(text.replace(old, new))
+    path.write_text(text.replace(old, new), encoding="utf-8")
 
 
 @pytest.fixture
@@ -43,16 +43,16 @@ def test_a_comment_or_a_refactor_makes_nothing_stale(copy):
 
 def test_a_changed_initialiser_makes_its_own_runs_stale_and_nothing_else(copy):
     """And a record that was computed before the change is not used after it."""
-    copy.change(ablations={"init": ["random", "he"]}, readings={})
-    before = copy.run("dvc", "repro", "ablations@split_mnist", "ablations@rotated_mnist", "ablations@permuted_mnist")
+    copy.change(ablations={"init": ["random", "he"], "benchmarks": ["split_mnist", "rotated_mnist"]}, readings={})
+    before = copy.run("dvc", "repro", "ablations@split_mnist", "ablations@rotated_mnist")
     assert "2 of 4 runs are in the run store" in before
     copy.commit("more ablations")
     edit(copy.folder / "noracl/method/initialisers/random.py", "return scale *", "return -scale *")
     copy.run("dvc", "repro", "canaries")
-    stages = [f"ablations@{name}" for name in ("permuted_mnist", "rotated_mnist", "split_mnist")]
+    stages = [f"ablations@{name}" for name in ("rotated_mnist", "split_mnist")]
     assert train_stages(copy.stages_run("dvc", "repro", "--dry")) == set(stages)
     output = copy.run("dvc", "repro", *stages)
-    for name in ("permuted_mnist", "rotated_mnist", "split_mnist"):
+    for name in ("rotated_mnist", "split_mnist"):
         told = f"ablations/{name}: 3 of 4 runs are in the run store .runs, 1 to compute"
         assert told in output, "only the runs with that initialiser"
 
@@ -92,7 +92,11 @@ def test_canaries_agree_on_other_processors(setting):
         "print(s.disagreeing(s.compute(load())))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, name: value}, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script],
+        env={**os.environ, name: value},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
     )
     assert done.stdout.strip() == "[]"
 
@@ -118,15 +122,15 @@ def test_the_key_holds_the_canary_that_is_committed(monkeypatch, tmp_path):
     monkeypatch.setattr(canaries, "CANARIES", tmp_path)
     path = canaries.file_of(run.suite)
     path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(known))
+    path.write_text(json.dumps(known), encoding="utf-8")
     before = run.key
     last_digit = json.loads(json.dumps(known))
     last_digit[route.name]["numbers"][0] *= 1 + 1e-9
-    path.write_text(json.dumps(last_digit) + " ")
+    path.write_text(json.dumps(last_digit) + " ", encoding="utf-8")
     assert run.key != before, "keys follow the committed digits, which stay while they agree"
     other = json.loads(json.dumps(known))
     other[route.name]["numbers"][0] += 1.0
-    path.write_text(json.dumps(other) + "  ")
+    path.write_text(json.dumps(other) + "  ", encoding="utf-8")
     with pytest.raises(RunFailed, match="run `dvc repro canaries`"):
         run_all([run], PARAMS.compute, "test")
 
@@ -158,7 +162,7 @@ def test_routes_tell_apart_what_decides_numbers_and_nothing_else():
         dataclasses.replace(settings, growth=dataclasses.replace(growth, init="zero")),
         dataclasses.replace(settings, growth=dataclasses.replace(growth, tau_start="zero")),
     ]
-    names = [route().name, route(observed=True).name, *(route(settings=other).name for other in others)]
+    names = [route().name, route(how="observed").name, *(route(settings=other).name for other in others)]
     assert len(set(names)) == len(names)
     static = dataclasses.replace(growth, trigger="none", init="zero")
     assert route(settings=dataclasses.replace(settings, growth=static)).name.endswith("first, none")

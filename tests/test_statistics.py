@@ -24,12 +24,42 @@ def params(*seeds):
     return cell("params", seeds=seeds)
 
 
+def sized(*seeds):
+    """Final accuracy and the parameters that it was reached with, seed by seed; half as many after the first task."""
+    rows = []
+    for seed, (accuracy, size) in enumerate(seeds):
+        rows.append({"seed": str(seed), "task": 2, "accuracy": accuracy, "params": size})
+        rows.append({"seed": str(seed), "task": 1, "accuracy": 99, "params": size / 2})
+    return pd.DataFrame(rows)
+
+
 def widths(*pairs, start=(10, 10)):
     """Final widths, seed by seed."""
     rows = []
     for seed, (one, two) in enumerate(pairs):
         rows.append({"seed": str(seed), "task": 1, "width_1": start[0], "width_2": start[1]})
         rows.append({"seed": str(seed), "task": 2, "width_1": one, "width_2": two})
+    return pd.DataFrame(rows)
+
+
+def newest(*pairs):
+    """Accuracy on the newest task, seed by seed: of the first two tasks, and of the ten after them."""
+    return pd.DataFrame(
+        [
+            {"seed": str(seed), "task": task, "accuracy_newest": early if task < 3 else late}
+            for seed, (early, late) in enumerate(pairs)
+            for task in range(1, 13)
+        ]
+    )
+
+
+def idle(*seeds):
+    """Widths and dormant shares of both layers after the last task, seed by seed; none dormant before."""
+    rows = []
+    for seed, (one, two, first, second) in enumerate(seeds):
+        known = {"seed": str(seed), "width_1": one, "width_2": two}
+        rows.append({**known, "task": 2, "dormant_1": first, "dormant_2": second})
+        rows.append({**known, "task": 1, "dormant_1": 0.0, "dormant_2": 0.0})
     return pd.DataFrame(rows)
 
 
@@ -79,6 +109,9 @@ CASES = [
         [acc(40, 50, start=(90, 90)), acc(70, 80, start=(90, 90)), acc(50, 70, start=(90, 95))],
         [10, 15],
     ),
+    ("share_of_gap", [acc(50, 80), acc(20, 60), acc(80, 100)], [50, 50]),
+    ("economy", [sized((60, 100), (50, 100)), sized((35, 200), (30, 200)), sized((20, 50), (20, 50))], [2.5, 2]),
+    ("economy_held", [sized((60, 100), (50, 50)), sized((35, 100), (30, 100))], [2, 4]),
     ("parameters_saved", [params(90, 50), params(100, 100)], [10, 50]),
     ("parameters_excess", [params(110, 90), params(200, 200), params(100, 100)], [10, -10]),
     ("parameters_ratio", [params(100, 90), params(50, 30)], [2, 3]),
@@ -141,6 +174,8 @@ CASES = [
     ("earlier_change", [silenced((0.01, -0.5, -0.1), (-0.02, -0.5, -0.1))], [1, -2]),
     ("later_change_gap", [silenced((0.1, -0.5, -0.1, -0.3), (0.0, -0.5, -0.1, -0.1))], [-30, -10]),
     ("far_change_gap", [silenced((0.1, -0.5, -0.4, -0.3, -0.1), (0.0, -0.5, -0.1, -0.1, -0.1))], [20, 0]),
+    ("newest_gap", [newest((0, 0.9), (1, 0.5)), newest((1, 0.6), (0, 0.6))], [30, -10]),
+    ("dormant_gap", [idle((30, 10, 0.5, 0.1), (10, 10, 0, 0)), idle((75, 25, 0.2, 0), (75, 25, 0, 0.4))], [25, -10]),
     ("peak_moved", [update("moved", (0, 3, 9), (1, 2))], [3, 2]),  # an epoch that only one seed has is left out
     ("own_share", [silenced((0, -0.4, 0), (0, -0.2, 0)), silenced((0.9, 0.9, 0.9), (0.9, 0.5, 0.9))], [50, 50]),
 ]

@@ -74,6 +74,11 @@ def test_a_cell_is_mean_and_deviation_over_seeds_after_the_last_task():
     assert "the paper's in brackets" in text
 
 
+def test_a_number_is_rounded_once_and_a_deviation_has_its_unit():
+    table = compare(made_up([0.778502, 0.778502], [42_720, 40_920]), NO_PAPER, NO_PAPER, LIMITS)
+    assert "| 2L NORACL | 41.8k ± 1.3k | 77.9 ± 0.0 |" in to_markdown(table, [MACHINE], PARAMS, {})
+
+
 def beside(released, contradicted, accuracies=(0.5,), **paper):
     """Table and text of one cell whose parameters match the paper's and whose accuracy does not."""
     numbers = {"row": "2L NORACL", "benchmark": "b", "params": 2000, "params_sd": NAN, "acc": 80.0, "acc_sd": 1.0}
@@ -97,7 +102,7 @@ def released_cell(**values):
 
 def test_a_released_number_stands_third_and_decides_nothing():
     table, text = beside([released_cell(source="second-hand")], None)
-    assert "| 2L NORACL | 2.0k ✓ (2.0k; released 1.9k ± 0.5) | 50.0 ▼ (80.0 ± 1.0; released 81.2 ± 1.6) |" in text
+    assert "| 2L NORACL | 2.0k ✓ (2.0k; released 1.9k ± 0.5k) | 50.0 ▼ (80.0 ± 1.0; released 81.2 ± 1.6) |" in text
     assert RELEASED["second-hand"] in text
     assert RELEASED["official"] not in text
     (row,) = table.to_dict("records")
@@ -133,15 +138,15 @@ def test_readme_blocks_are_replaced_and_the_rest_is_kept(tmp_path, monkeypatch):
     text = "before\n<!-- table main -->\n| old |\n<!-- end -->\nafter\n<!-- table other -->\n<!-- end -->\n"
     monkeypatch.chdir(tmp_path)
     Path("reports/tables").mkdir(parents=True)
-    Path("reports/tables/main.md").write_text("| new |\n")
-    Path("README.md").write_text(text)
+    Path("reports/tables/main.md").write_text("| new |\n", encoding="utf-8")
+    Path("README.md").write_text(text, encoding="utf-8")
     with pytest.raises(FileNotFoundError, match=r"other\.md"):
         readme.refresh()
-    assert Path("README.md").read_text() == text
-    Path("reports/tables/other.md").write_text("| else |\n")
+    assert Path("README.md").read_text(encoding="utf-8") == text
+    Path("reports/tables/other.md").write_text("| else |\n", encoding="utf-8")
     for _ in range(2):
         readme.refresh()
-        assert Path("README.md").read_text() == (
+        assert Path("README.md").read_text(encoding="utf-8") == (
             "before\n<!-- table main -->\n| new |\n<!-- end -->\nafter\n<!-- table other -->\n| else |\n<!-- end -->\n"
         )
 
@@ -176,18 +181,18 @@ def test_table_2_is_complete():
     for name, (first, second) in heads.items():
         assert table.loc[name, "params_mean"] == 512 * first + first * second + second * 2
     assert not table[["acc_mean", "acc_sd", "paper_acc", "verdict"]].isna().any().any()
-    assert "ResNet18 weights" in Path("reports/tables/cifar10.md").read_text()
+    assert "ResNet18 weights" in Path("reports/tables/cifar10.md").read_text(encoding="utf-8")
 
 
 def test_the_image_size_follows_from_the_static_heads():
-    """The size whose mean over the compared heads is nearest to the paper's, as the notes say."""
+    """128 pixels: the size whose mean over the compared heads is nearest to the paper's, as the notes say."""
     sizes = pd.read_csv("reports/tables/cifar10_sizes.csv")
     paper = pd.read_csv("reports/paper/cifar10.csv").set_index("row")["acc"]
     heads = list(PARAMS.image_sizes.heads)
     means = sizes[sizes["row"].isin(heads)].groupby("benchmark")["acc_mean"].mean()
-    assert set(means.index) == {f"size_{size}" for size in PARAMS.encoder.sizes}
+    assert set(means.index) == {f"size_{size}" for size in PARAMS.image_sizes.images}
     nearest = (means - paper[heads].mean()).abs().idxmin()
-    assert nearest.replace("size", "cifar10") == PARAMS.benchmarks["split_cifar10"].data
+    assert nearest.replace("size", "cifar10") == PARAMS.benchmarks["cifar10_128"].data
 
 
 def test_a_cell_with_an_infeasible_run_has_no_mean():
@@ -237,16 +242,15 @@ def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
         frame.to_csv(tmp_path / f"{suite.name}.csv", index=False)
     monkeypatch.setattr(costs_table, "TIMING", tmp_path)
     rows = [line.strip("| ").split(" | ") for line in costs_table.hours_markdown(asked).splitlines()]
-    assert {row[0]: int(row[1]) for row in rows[2:8]} == {
-        **{"main": 120, "cifar10": 30, "cifar10_sizes": 8, "stress tests": 20, "ablations": 150, "sensitivity": 45}
+    assert {row[0]: int(row[1]) for row in rows[2:9]} == {
+        **{"main": 120, "cifar10": 30, "cifar10_128": 30, "cifar10_sizes": 8},
+        **{"stress tests": 20, "ablations": 150, "sensitivity": 45},
     }
-    assert rows[5] == ["stress tests", "20", "20.00 h", "10.00 h", "1.25 h"]
-    assert rows[8] == ["all", "373", "**726.00 h**", "**363.00 h**", "**46.38 h**"]
-    assert rows[-1][0].endswith(
-        "wall-clock beside other work, so too long, for main, cifar10, cifar10_sizes, ablations, sensitivity."
-    )
+    assert rows[6] == ["stress tests", "20", "20.00 h", "10.00 h", "1.25 h"]
+    assert rows[9] == ["all", "403", "**786.00 h**", "**393.00 h**", "**50.12 h**"]
+    assert rows[-1][0].endswith("so too long, for main, cifar10, cifar10_128, cifar10_sizes, ablations, sensitivity.")
     monkeypatch.setattr(results, "RESULTS", tmp_path / "nowhere")
     boost = Reading(why="The paper may mean this.", changes={"noracl.boost": 3.0})
     text = costs_table.hours_markdown(PARAMS.model_copy(update={"readings": {"boost": boost}}))
     assert "| readings |" not in text
-    assert "Not computed yet, and not counted: the readings boost." in text
+    assert "Not computed yet, and not counted: readings/boost." in text

@@ -11,6 +11,6 @@ def test_torchvision_imports_beside_any_torch():
         "model = tv.models.resnet18(weights=None).eval()\n"
         "print(model(torch.zeros(1, 3, 32, 32)).shape, tv.datasets.CIFAR10.__name__, tv.transforms.Resize(8))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert "torch.Size([1, 1000]) CIFAR10" in done.stdout

@@ -10,8 +10,8 @@ from noracl import EpochSignals, GrowthEvent, History, LayerSignal
 from noracl.method.learner import COMPONENTS
 from pipeline.config import load
 from pipeline.data.manifests import placeholder
+from pipeline.experiments.builder import Builder
 from pipeline.experiments.cost import cost_table
-from pipeline.experiments.suites import Builder
 from pipeline.experiments.train import result_rows, signal_rows, summary, write_suite
 from pipeline.runs.run import Record
 
@@ -62,7 +62,10 @@ def test_an_infeasible_run_has_one_row_without_numbers(tmp_path, monkeypatch):
     assert table["task"].tolist() == [1, 2, 3, 0]
     assert table["accuracy"].isna().tolist() == [False, False, False, True]
     assert table["seed"].tolist() == [0, 0, 0, 1]
-    assert json.loads(Path("reports/results/table/s/provenance.json").read_text()) == [{"cpu": "a"}, {"cpu": "b"}]
+    assert json.loads(Path("reports/results/table/s/provenance.json").read_text(encoding="utf-8")) == [
+        {"cpu": "a"},
+        {"cpu": "b"},
+    ]
     timing = pd.read_csv("reports/timing/table/s.csv")
     assert (timing["tasks"].tolist(), timing["sgd"].tolist()) == ([3, 5], [95.0, 0.0])
     assert "split_mnist 2L NORACL: 80.00%, 1002 parameters, 1" in summary(runs, records)

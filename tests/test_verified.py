@@ -34,10 +34,10 @@ def test_a_file_is_hashed_once_while_it_stays_as_it_is(tmp_path, monkeypatch):
     @verified.remembered
     def content(path):
         read.append(path)
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
 
     path = tmp_path / "file"
-    path.write_text("before")
+    path.write_text("before", encoding="utf-8")
     assert [content(path) for _ in range(3)] == ["before"] * 3
     assert len(read) == 1
     monkeypatch.chdir(tmp_path)
@@ -45,7 +45,7 @@ def test_a_file_is_hashed_once_while_it_stays_as_it_is(tmp_path, monkeypatch):
     assert len(read) == 1
     times = path.stat()
     time.sleep(0.05)  # longer than a tick of the file system
-    path.write_text("behind")
+    path.write_text("behind", encoding="utf-8")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert content(path) == "behind", "of the same size and time"
     assert len(read) == 2

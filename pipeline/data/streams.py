@@ -5,7 +5,7 @@ from functools import lru_cache
 from noracl import Stream, Task, permuted, rotated, split
 from pipeline.data.cifar10 import digest_of_features, features
 from pipeline.data.manifests import Manifest
-from pipeline.data.mnist import mnist
+from pipeline.data.pixels import images, name_of
 from pipeline.sections import StreamSection
 
 
@@ -20,7 +20,7 @@ def make_stream(data: Task, section: StreamSection, outputs: int, seed: int, **s
 
 @lru_cache(maxsize=1)  # rotated images take a while to make and are the same for every run of a suite
 def _built(manifest: Manifest, content: str, section: StreamSection, outputs: int, seed: int) -> Stream:
-    data = features(manifest) if manifest.kind == "features" else mnist(manifest.limit)
+    data = features(manifest) if manifest.kind == "features" else images(name_of(manifest), manifest.limit)
     return make_stream(data, section, outputs, seed, **scaling(manifest))
 
 

@@ -14,7 +14,7 @@ from pipeline.evidence.results import EXACT, Cells, Key, paper_by_cell, paper_nu
 from pipeline.evidence.statistics import STATISTICS
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
-from pipeline.paths import CLAIMS, CLAIMS_LIST, PAPER
+from pipeline.paths import CLAIMS, CLAIMS_LIST, PAPER, QUESTIONS, QUESTIONS_LIST
 from pipeline.plain_yaml import read
 from pipeline.sections import Tolerances
 
@@ -41,6 +41,7 @@ class Part(BaseModel, extra="forbid", frozen=True):
     allow: Literal["error", "points", "share"] | None = None
     why: str
     task: int | None = None
+    seeds: list[str] | None = None
 
     @field_validator("statistic")
     @classmethod
@@ -102,8 +103,10 @@ def compute(part: Part, cells: Cells) -> "pd.Series[float]":
     frames = [cells[key] for key in part.keys]
     if part.task is not None:
         frames = [frame[frame["task"] <= part.task] for frame in frames]
+    if part.seeds is not None:
+        frames = [frame[frame["seed"].isin(part.seeds)] for frame in frames]
     values = STATISTICS[part.statistic].function(*frames).astype(float).round(6)
-    return values if list(values.index) == [EXACT] else values.reindex(seeds_behind(part, cells))
+    return values if list(values.index) == [EXACT] else values.reindex(part.seeds or seeds_behind(part, cells))
 
 
 def judge(part: Part, wanted: Range, ours: Cells) -> tuple[Interval, str]:
@@ -166,9 +169,12 @@ def to_markdown(table: pd.DataFrame) -> str:
 
 def build(params: Params) -> dict[Path, str]:
     """Every file of the stage, by path."""
-    table = evaluate(load_claims(), results_by_cell(), params)
-    content = table.to_csv(index=False, lineterminator="\n", float_format="%.6g")
-    return {CLAIMS: content, CLAIMS.with_suffix(".md"): to_markdown(table)}
+    files, cells = dict[Path, str](), results_by_cell()
+    for asked, path in ((CLAIMS_LIST, CLAIMS), (QUESTIONS_LIST, QUESTIONS)):
+        table = evaluate(load_claims(asked), cells, params)
+        files[path] = table.to_csv(index=False, lineterminator="\n", float_format="%.6g")
+        files[path.with_suffix(".md")] = to_markdown(table)
+    return files
 
 
 def main(arguments: list[str]) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from noracl.method.network import count
 from pipeline.config import Params
 from pipeline.data.manifests import placeholder
 from pipeline.evidence.results import EXACT, OTHER, is_missing, other
@@ -20,8 +19,15 @@ def problems(params: Params) -> list[str]:
     found = {path.parent.relative_to(RESULTS).as_posix() for path in RESULTS.rglob("*") if path.is_file()}
     unknown = sorted(found - set(asked) - set(OTHER))
     lines = [f"{RESULTS / name}: params.yaml asks for no such suite: delete it" for name in unknown]
+    new = set[str]()
+    for name, benchmark in params.benchmarks.items():
+        both = [f"{benchmark.table}/{name}-{networks}" for networks in ("static", "noracl")]
+        if not any((RESULTS / suite).exists() for suite in both):
+            new |= set(both)
+            stages = " ".join(asked[suite].stage for suite in both)
+            lines.append(f"params.yaml: benchmarks.{name} has no results yet: run `dvc repro {stages}`")
     for suite in asked.values():
-        if is_missing(suite.name):  # not an error: the report says so wherever its numbers would be
+        if is_missing(suite.name) or suite.name in new:  # a missing reading is no error: the report says so
             continue
         lines += [f"{RESULTS / suite.name}/{line}: run `dvc repro {suite.stage}`" for line in of_suite(suite)]
     for name in OTHER:
@@ -65,5 +71,5 @@ def possible(run: Run, rows: pd.DataFrame) -> bool:
         return False
     shares = rows.filter(regex="^(accuracy|locked_)").iloc[:, : 3 + run.layers].apply(pd.to_numeric, errors="coerce")
     widths = rows[[f"width_{layer}" for layer in range(1, run.layers + 1)]]
-    sizes = [str(count((run.inputs, *map(int, row), run.outputs))) for row in widths.itertuples(index=False)]
+    sizes = [str(run.size([*map(int, row)])) for row in widths.itertuples(index=False)]
     return bool(((shares >= 0) & (shares <= 1)).all(axis=None)) and list(rows["params"]) == sizes

@@ -8,6 +8,7 @@ import pandas as pd
 from noracl.method.network import count
 from pipeline.evidence.results import MEAN, SAME_IN_THE_PAPER, Key, paper_numbers
 from pipeline.evidence.verdicts import PAPER_SEEDS, verdict
+from pipeline.markdown import thousands
 from pipeline.paths import PAPER
 
 INPUTS, TEN = 784, 10
@@ -35,11 +36,6 @@ class Contradiction:
     expected: str
     quantity: str  # params or acc
     cells: tuple[Key, ...]
-
-
-def thousands(value: float, sd: float = float("nan")) -> str:
-    """Parameters as the paper prints them."""
-    return f"{value / 1000:.1f}k" + ("" if pd.isna(sd) else f" ± {sd / 1000:.1f}")
 
 
 def percent(cell: "pd.Series[float]") -> str:

@@ -19,7 +19,14 @@ RELEASED = ["row", "benchmark", "params", "params_sd", "acc", "acc_sd", "source"
 SAME_IN_THE_PAPER = [("main", "2L NORACL"), ("ablations", "full"), ("sensitivity", "default")]
 #: Results that are not one row per run and task.
 OTHER = ("theory", "transfer")
+BEYOND = "beyond"  # the folder of results that answer what the paper does not show
 READINGS = "readings"  # the folder of results under other readings of the paper, which no table mixes with the rest
+
+
+def counted_once(cells: pd.DataFrame) -> pd.DataFrame:
+    """Cells without those that an earlier table of the paper has already."""
+    names = pd.MultiIndex.from_frame(cells[["table", "row"]])
+    return cells[~names.isin(SAME_IN_THE_PAPER[1:])]
 
 
 def row_name(table: str, layers: int, method: str) -> str:
@@ -49,8 +56,8 @@ def missing_readings(names: Iterable[str]) -> list[str]:
 
 
 def is_missing(suite: str) -> bool:
-    """Whether a suite is a reading that nobody has computed yet: there is not even a folder for it."""
-    return suite.startswith(f"{READINGS}/") and not (RESULTS / suite).exists()
+    """Whether a suite is one that nobody has computed yet, and need not have: there is not even a folder for it."""
+    return suite.startswith((f"{READINGS}/", f"{BEYOND}/")) and not (RESULTS / suite).exists()
 
 
 def under_reading(name: str) -> pd.DataFrame | None:

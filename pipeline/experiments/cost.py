@@ -7,7 +7,7 @@ import pandas as pd
 
 from noracl.method.algorithm import COMPONENTS
 from pipeline.config import PERMUTED, load
-from pipeline.experiments.suites import Builder
+from pipeline.experiments.builder import Builder
 from pipeline.files import write_json, write_text
 from pipeline.paths import PAPER, TIMING
 from pipeline.runs.executor import run_all

@@ -1,4 +1,4 @@
-"""Stages features@…: CIFAR-10 through the frozen ResNet18 at one size; what is finished is kept and taken up again."""
+"""Stages features@…: CIFAR-10 through the frozen ResNet18 by one recipe; what is finished is kept and taken up."""
 
 import argparse
 import shutil
@@ -17,12 +17,13 @@ from noracl import Task
 from pipeline.config import Params, load
 from pipeline.data import cifar10
 from pipeline.data.download import CIFAR10_FILES, WEIGHTS_FILE
-from pipeline.data.encoder import Unusable, encode, encoder, folded
+from pipeline.data.encoder import CANARY, Unusable, encode, encoder, folded
 from pipeline.data.manifests import Features
 from pipeline.data.torchvision_compat import torchvision
 from pipeline.data.verified import missing, sha256, verified
 from pipeline.files import StageError, json_digest, write_json, write_text
-from pipeline.paths import CANARIES, MANIFESTS, RESNET18
+from pipeline.paths import MANIFESTS, RESNET18
+from pipeline.runs import canaries
 from pipeline.runs.crews import RunFailed, side_by_side
 from pipeline.runs.progress import Progress
 from pipeline.sections import Compute
@@ -30,8 +31,9 @@ from pipeline.sections import Compute
 GET_WEIGHTS = "run `dvc repro encoder`"
 
 
-def manifest_of(params: Params, size: int, data: Task) -> Features:
-    """The manifest of what is to be computed, from the files that are there."""
+def manifest_of(params: Params, recipe: str, data: Task) -> Features:
+    """The manifest of what is to be computed by a recipe of encoder.images, from the files that are there."""
+    image = params.encoder.images[recipe]
     weights = RESNET18 / WEIGHTS_FILE
     if not weights.exists():
         raise missing(weights, GET_WEIGHTS)
@@ -42,11 +44,13 @@ def manifest_of(params: Params, size: int, data: Task) -> Features:
             f"{weights} has sha256 {digest}, which encoder.weights in params.yaml does not name: {GET_WEIGHTS}"
         )
     return Features(
-        canary=sha256(CANARIES / "features.json"),
+        name=recipe,
+        canary=json_digest(canaries.committed("features")[CANARY[image.interpolation]]),
         data=json_digest(CIFAR10_FILES),
         weights=name,
         weights_sha256=digest,
-        size=size,
+        size=image.size,
+        interpolation=image.interpolation,
         mean=params.encoder.mean,
         deviation=params.encoder.deviation,
         images=len(data.x),
@@ -73,7 +77,7 @@ def work(pixels: NDArray[np.uint8], manifest: Features) -> NDArray[np.float32]:
 
 def extract(manifest: Features, data: Task, compute: Compute) -> None:
     """All chunks that are not there yet, on worker processes with one thread each; every finished one is kept."""
-    title, folder = f"features@{manifest.size}", cifar10.folder(manifest)
+    title, folder = f"features@{manifest.name}", cifar10.folder(manifest)
     if not cifar10.describes_what_is_there(manifest):
         shutil.rmtree(folder, ignore_errors=True)
         write_text(folder / "manifest.json", manifest.model_dump_json())
@@ -98,14 +102,14 @@ def main(arguments: list[str]) -> None:
     """Stages features@…."""
     params = load()
     parser = argparse.ArgumentParser(prog="python -m pipeline features", description=__doc__)
-    parser.add_argument("size", type=int, choices=params.encoder.sizes)
-    size = parser.parse_args(arguments).size
+    parser.add_argument("recipe", choices=params.encoder.images)
+    recipe = parser.parse_args(arguments).recipe
     try:
         data = cifar10.images(params.data.cifar10.limit)
-        manifest = manifest_of(params, size, data)
+        manifest = manifest_of(params, recipe, data)
         extract(manifest, data, params.compute)
     except BrokenProcessPool:
         raise RunFailed("a worker died (out of memory?). What is finished is kept; start again to go on.") from None
     except KeyboardInterrupt:
         raise RunFailed("interrupted. What is finished is kept; start again to go on.") from None
-    write_json(MANIFESTS / f"cifar10_{size}.json", manifest.model_dump())
+    write_json(MANIFESTS / f"cifar10_{recipe}.json", manifest.model_dump())

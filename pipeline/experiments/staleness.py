@@ -38,7 +38,7 @@ def of_theory(params: Params) -> Numbers:
 
 
 def of_encoder() -> Numbers:
-    """Features of a few images by a network of the encoder's shape with drawn weights."""
+    """Features of a few images, enlarged in each way, by a network of the encoder's shape with drawn weights."""
     draws = torch.Generator().manual_seed(0)
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -46,8 +46,12 @@ def of_encoder() -> Numbers:
     images = torch.randint(256, (4, 3072), generator=draws, dtype=torch.uint8)
     shown = placeholder("cifar10_40")
     assert isinstance(shown, Features)
-    features = encoder.encode(model, images, shown).double()
-    return {"features": {"numbers": [float(number) for row in features for number in (row.sum(), row.norm())]}}
+    found = {}
+    for interpolation, name in encoder.CANARY.items():
+        recipe = shown.model_copy(update={"interpolation": interpolation})
+        features = encoder.encode(model, images, recipe).double()
+        found[name] = {"numbers": [float(number) for row in features for number in (row.sum(), row.norm())]}
+    return found
 
 
 def compute(params: Params) -> dict[str, Numbers]:

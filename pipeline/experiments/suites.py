@@ -3,18 +3,18 @@
 A suite is named by its place, table/name: its results are in reports/results/table/name.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from noracl import Settings
-from pipeline.config import ON_FEATURES, PERMUTED, Params
+from pipeline.config import PERMUTED, Params
 from pipeline.data.manifests import Manifest, read_manifest
+from pipeline.experiments.beyond import QUESTIONS
+from pipeline.experiments.builder import STATIC, Builder
 from pipeline.plain_yaml import ParamsError
 from pipeline.runs.run import Run
-
-STATIC = {"trigger": "none"}
 
 
 @dataclass(frozen=True)
@@ -32,92 +32,6 @@ class Suite:
         return self.name.partition("/")[0]
 
 
-@dataclass(frozen=True)
-class Builder:
-    """Makes runs of params.yaml; ``manifest_of`` finds the manifest of a data set."""
-
-    params: Params
-    manifest_of: Callable[[str], Manifest] = read_manifest
-
-    def run(self, suite: str, benchmark: str, method: str, seed: int, settings: Settings) -> Run:
-        """One run on a benchmark."""
-        chosen = self.params.benchmarks[benchmark]
-        data = self.manifest_of(chosen.data)
-        return Run(suite, benchmark, method, seed, chosen.stream, chosen.outputs, data, settings)
-
-    def static(self, suite: str, benchmark: str) -> list[Run]:
-        """The static networks of a benchmark (sections 5.1 and 5.2)."""
-        networks = self.params.networks[self.params.benchmarks[benchmark].networks]
-        return self._by_depth(suite, benchmark, networks, STATIC)
-
-    def noracl(self, suite: str, benchmark: str) -> list[Run]:
-        """NORACL on a benchmark (sections 5.1 and 5.2)."""
-        return self._by_depth(suite, benchmark, {"NORACL": self.params.benchmarks[benchmark].start}, {})
-
-    def _by_depth(
-        self, suite: str, benchmark: str, methods: dict[str, tuple[tuple[int, ...], ...]], rule: dict[str, Any]
-    ) -> list[Run]:
-        return [
-            self.run(suite, benchmark, method, seed, self.params.settings(benchmark, shape, **rule))
-            for depth in sorted({len(shape) for shapes in methods.values() for shape in shapes})
-            for method, shapes in methods.items()
-            for shape in shapes
-            if len(shape) == depth
-            for seed in self.params.seeds
-        ]
-
-    def image_sizes(self, suite: str) -> list[Run]:
-        """Some heads on the features of every image size, each size as a benchmark of its own; they chose the size."""
-        chosen = self.params.image_sizes
-        everything = self.static(suite, ON_FEATURES) + self.noracl(suite, ON_FEATURES)
-        some = [run for run in everything if run.seed == chosen.seed and run.method in (*chosen.heads, "NORACL")]
-        return [
-            replace(run, benchmark=f"size_{size}", data=self.manifest_of(f"cifar10_{size}"))
-            for size in self.params.encoder.sizes
-            for run in some
-        ]
-
-    def stress(self, suite: str, method: str, settings: Settings) -> list[Run]:
-        """A network on the long stream (sections 5.4 and A.5), whose beginning is the short one."""
-        stream = self.params.benchmarks[PERMUTED].stream.model_copy(update={"tasks": self.params.stress.long})
-        runs = [self.run(suite, PERMUTED, method, seed, settings) for seed in self.params.seeds]
-        return [replace(run, stream=stream) for run in runs]
-
-    def _variants(self, suite: str, benchmark: str, variants: Iterable[tuple[str, dict[str, Any]]]) -> list[Run]:
-        """The deepest NORACL of a benchmark, and variants of its growth rule."""
-        hidden = max(self.params.benchmarks[benchmark].start, key=len)
-        return [
-            self.run(suite, benchmark, name, seed, self.params.settings(benchmark, hidden, **rule))
-            for name, rule in variants
-            for seed in self.params.seeds
-        ]
-
-    def ablations(self, suite: str, benchmark: str) -> list[Run]:
-        """Other initialisations and triggers (section A.6)."""
-        variants: list[tuple[str, dict[str, Any]]] = [("full", {})]
-        variants += [(f"init {name}", {"init": name}) for name in self.params.ablations.init]
-        variants += [(f"trigger {name}", {"trigger": name}) for name in self.params.ablations.trigger]
-        return self._variants(suite, benchmark, variants)
-
-    def reading(self, suite: str) -> list[Run]:
-        """The deepest networks of Table 1 and the ablations, on every benchmark that has ablations."""
-        found = []
-        for benchmark in self.params.ablations.benchmarks:
-            static = self.static(suite, benchmark)
-            found += [run for run in static if run.layers == max(one.layers for one in static)]
-            found += self.ablations(suite, benchmark)
-        return found
-
-    def sensitivity(self, suite: str) -> list[Run]:
-        """One threshold at a time (section A.8)."""
-        chosen = self.params.sensitivity
-        variants: list[tuple[str, dict[str, Any]]] = [("default", {})]
-        variants += [(f"gamma={value:.2f}", {"gamma": value}) for value in chosen.gamma]
-        variants += [(f"p={value:g}", {"percentile": value}) for value in chosen.percentile]
-        variants += [(f"eps={value:.2f}", {"epsilon": value}) for value in chosen.epsilon]
-        return self._variants(suite, PERMUTED, variants)
-
-
 def suites(params: Params, manifest_of: Callable[[str], Manifest] = read_manifest) -> dict[str, Suite]:
     """Every suite by name, in the order of the paper."""
     make, found = Builder(params, manifest_of), list[Suite]()
@@ -128,7 +42,7 @@ def suites(params: Params, manifest_of: Callable[[str], Manifest] = read_manifes
     for name, benchmark in params.benchmarks.items():
         add(f"{benchmark.table}/{name}-static", f"static@{name}", make.static, name)
         add(f"{benchmark.table}/{name}-noracl", f"noracl@{name}", make.noracl, name, signals=benchmark.table == "main")
-    add(f"cifar10_sizes/{ON_FEATURES}", "image_sizes", make.image_sizes)
+    add("cifar10_sizes/split_cifar10", "image_sizes", make.image_sizes)
     for name, widths in params.stress.static.items():
         settings = params.settings(PERMUTED, widths, **STATIC)
         add(f"stress/{name}", f"stress_static@{name}", make.stress, "×".join(map(str, widths)), settings)
@@ -140,4 +54,7 @@ def suites(params: Params, manifest_of: Callable[[str], Manifest] = read_manifes
         with suppress(ParamsError):  # with other values elsewhere a reading may not be possible
             read = params.under(name).model_copy(update={"seeds": params.reading_seeds})
             add(f"readings/{name}", f"reading@{name}", Builder(read, manifest_of).reading)
+    for name, question in QUESTIONS.items():
+        if getattr(params.beyond, name) is not None:
+            add(f"beyond/{name}", f"beyond@{name}", partial(question, make))
     return {suite.name: suite for suite in found}

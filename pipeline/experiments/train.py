@@ -3,12 +3,14 @@
 import argparse
 from collections.abc import Sequence
 
+from noracl.analysis.upkeep import Dormancy
 from noracl.method.algorithm import COMPONENTS
 from pipeline.config import load
-from pipeline.data.mnist import manifest_of
+from pipeline.data.pixels import manifest_of, name_of
+from pipeline.experiments import metrics
 from pipeline.experiments.suites import suites
 from pipeline.files import write_csv, write_json
-from pipeline.paths import RESULTS, TIMING
+from pipeline.paths import MANIFESTS, RESULTS, TIMING
 from pipeline.runs.executor import RunFailed, run_all
 from pipeline.runs.provenance import distinct
 from pipeline.runs.records import Record
@@ -34,7 +36,8 @@ def result_rows(run: Run, record: Record, layers: int) -> list[Row]:
 
     A run in which the method could not go on has one row, for task 0, without numbers.
     """
-    rows, history = [], record.history
+    rows, history, seen = [], record.history, record.observation
+    dormant = seen.shares if isinstance(seen, Dormancy) else None
     if history is None:
         return [{**dict.fromkeys(result_columns(layers), ""), **labels(run), "task": 0}]
     for index, accuracies in enumerate(history.accuracy):
@@ -50,16 +53,18 @@ def result_rows(run: Run, record: Record, layers: int) -> list[Row]:
                 "growth_events": sum(event.task <= index + 1 for event in history.growth),
                 **per_layer("locked", [f"{share:.6f}" for share in history.locked[index]], layers),
                 "plastic": f"{history.plastic[index]:.3f}",
+                **(per_layer("dormant", [f"{share:.6f}" for share in dormant[index]], layers) if dormant else {}),
             }
         )
     return rows
 
 
-def result_columns(layers: int) -> list[str]:
-    """Columns of runs.csv."""
+def result_columns(layers: int, dormant: bool = False) -> list[str]:
+    """Columns of runs.csv; dormant neurons are counted where a suite is about them."""
     measured = ("task", "accuracy", "accuracy_first", "accuracy_newest", "params")
     widths, locked = per_layer("width", (), layers), per_layer("locked", (), layers)
-    return [*LABELS, *measured, *widths, "growth_events", *locked, "plastic"]
+    counted = per_layer("dormant", (), layers) if dormant else {}
+    return [*LABELS, *measured, *widths, "growth_events", *locked, "plastic", *counted]
 
 
 def signal_rows(run: Run, record: Record) -> list[Row]:
@@ -87,7 +92,8 @@ def write_suite(suite: str, runs: Sequence[Run], records: Sequence[Record], sign
     pairs = list(zip(runs, records, strict=True))
     folder = RESULTS / suite
     rows = [row for run, record in pairs for row in result_rows(run, record, layers)]
-    write_csv(folder / "runs.csv", rows, result_columns(layers))
+    dormant = any(isinstance(record.observation, Dormancy) for record in records)
+    write_csv(folder / "runs.csv", rows, result_columns(layers, dormant))
     if signals:
         write_csv(folder / "signals.csv", [row for pair in pairs for row in signal_rows(*pair)], SIGNALS)
     write_json(folder / "provenance.json", distinct(record.machine | run.encoder for run, record in pairs))
@@ -124,8 +130,10 @@ def main(arguments: list[str]) -> None:
         params.under(reading)  # says why it cannot be used
     suite = known[parser.parse_args(arguments).suite]
     runs = suite.runs()
-    if any(run.data.kind == "pixels" and run.data != manifest_of(params) for run in runs):
-        raise RunFailed("reports/data/mnist.json is not what params.yaml says: run `dvc repro pixels`")
+    for data in {run.data for run in runs if run.data.kind == "pixels"}:
+        if data != manifest_of(name := name_of(data), params):
+            raise RunFailed(f"{MANIFESTS}/{name}.json is not what params.yaml says: run `dvc repro pixels@{name}`")
     records = run_all(runs, params.compute, suite.name)
     write_suite(suite.name, runs, records, suite.signals)
+    metrics.write(suite.name)
     print(summary(runs, records))

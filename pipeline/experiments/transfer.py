@@ -6,13 +6,14 @@ from dataclasses import replace
 from noracl.analysis import transfer
 from pipeline.config import PERMUTED, Params, load
 from pipeline.data.manifests import Manifest, read_manifest
-from pipeline.experiments.suites import Builder
+from pipeline.experiments.builder import Builder
 from pipeline.files import write_csv, write_json
 from pipeline.paths import RESULTS
 from pipeline.runs.executor import run_all
 from pipeline.runs.provenance import distinct
 from pipeline.runs.records import Record
 from pipeline.runs.run import Run
+from pipeline.runs.ways import OBSERVE
 
 #: experiment, seed, task and epoch of growth, x, quantity, value
 Row = tuple[str, int, int, int | str, int | str, str, float]
@@ -23,12 +24,13 @@ AGES = 60  # epochs after a growth event that are reported
 def runs(params: Params, manifest_of: Callable[[str], Manifest] = read_manifest) -> list[Run]:
     """The deepest NORACL of Table 1, looked at while it learns."""
     plain = Builder(params, manifest_of).noracl("transfer", PERMUTED)
-    return [replace(run, observed=True) for run in plain if run.layers == max(one.layers for one in plain)]
+    return [replace(run, how=OBSERVE) for run in plain if run.layers == max(one.layers for one in plain)]
 
 
 def rows(seed: int, record: Record) -> Iterator[Row]:
     """What one run gives; ``x`` is a layer, epochs since growth, or the task of which accuracy is told."""
-    if (history := record.history) is None or (seen := record.observation) is None:
+    history, seen = record.history, record.observation
+    if history is None or not isinstance(seen, transfer.Observation):
         return
     final = history.accuracy[-1]
     for j, accuracy in enumerate(final, start=1):

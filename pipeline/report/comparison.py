@@ -26,15 +26,16 @@ def compare(
 ) -> pd.DataFrame:
     """One row per cell in the paper's order: mean and deviation over seeds after the last task, and the verdicts.
 
-    Verdicts are on the numbers as printed. A cell with a run that could not go on has no mean, as in the paper;
-    ``infeasible`` counts such runs. ``contradicted`` names the quantities that the paper itself contradicts.
+    Accuracies keep four decimals: whoever shows one rounds it, once. A cell with a run that could not go on has no
+    mean, as in the paper; ``infeasible`` counts such runs. ``contradicted`` names the quantities that the
+    paper itself contradicts.
     """
     cells = results.last_task(runs).groupby(["row", "benchmark"], sort=False)
     seeds = cells["accuracy"].count()
     infeasible = cells.size() - seeds
     numbers = cells[["params", "plastic", "accuracy"]].agg(["mean", "std"]).where(infeasible == 0)
     numbers.columns = ["params_mean", "params_sd", "plastic_mean", "plastic_sd", "acc_mean", "acc_sd"]
-    whole, percent = numbers.iloc[:, :4].round(), (numbers.iloc[:, 4:] * 100).round(2)
+    whole, percent = numbers.iloc[:, :4].round(), (numbers.iloc[:, 4:] * 100).round(4)
     theirs = paper.assign(place=range(len(paper))).set_index(["row", "benchmark"]).add_prefix("paper_")
     table = whole.join(percent).assign(seeds=seeds, infeasible=infeasible).join(theirs)
     table = table.sort_values("paper_place", kind="stable")

@@ -55,7 +55,7 @@ def hours_markdown(params: Params) -> str:
     missing = list[str]()
     for suite in suites(params).values():
         if is_missing(suite.name):
-            missing.append(suite.name.partition("/")[2])
+            missing.append(suite.name)
             continue
         seconds, of_the_processor = seconds_of(suite, counted)
         tables.setdefault(suite.table, []).extend(seconds)
@@ -69,7 +69,7 @@ def hours_markdown(params: Params) -> str:
     note = "A run takes one core. A run that two tables share is counted in the first. No table ends before its "
     note += "longest run. Seconds of the processor"
     note += f"; wall-clock beside other work, so too long, for {', '.join(wall_clock)}." if wall_clock else "."
-    note += f" Not computed yet, and not counted: the readings {', '.join(missing)}." if missing else ""
+    note += f" Not computed yet, and not counted: {', '.join(missing)}." if missing else ""
     return markdown.table(("table", "runs", "1 core", "2 cores", "16 cores (by calculation)"), rows, note)
 
 

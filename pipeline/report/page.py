@@ -16,16 +16,25 @@ from pipeline.config import Params, load
 from pipeline.evidence.claims import LEGEND, MISSING, overall
 from pipeline.evidence.intervals import MARKS
 from pipeline.evidence.readings import MARKS as ALL_MARKS
-from pipeline.evidence.results import SAME_IN_THE_PAPER
-from pipeline.evidence.verdicts import counts
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
-from pipeline.paths import CLAIMS, DIFFERENCES, FIGURES, PAGE, RECONSTRUCTION, RESULTS, TABLES, TIMING
-from pipeline.report import readings_page, tables
+from pipeline.paths import (
+    CLAIMS,
+    DIFFERENCES,
+    FIGURES,
+    PAGE,
+    QUESTIONS,
+    RECONSTRUCTION,
+    RESULTS,
+    TABLES,
+    TIMING,
+    VERDICTS,
+)
+from pipeline.report import charts, readings_page, summary, tables
 from pipeline.report.figures import registry
 from pipeline.report.labels import benchmark_title, table_title
 from pipeline.report.rendering import body_of, markdown, section_of
-from pipeline.report.tables import cell_of
+from pipeline.report.tables import Matches, cell_of
 
 #: Tables that are not one row per method, with the stages that compute them.
 OTHER = {"cost": "cost tables", "theory": "theory tables", "hours": "tables"}
@@ -49,9 +58,9 @@ def whisker(part: dict[str, Any]) -> dict[str, float] | None:
     return places | {"from": places.get("at_least", 0.0), "to": places.get("at_most", 100.0)}
 
 
-def claims() -> list[dict[str, Any]]:
-    """Every claim with its parts."""
-    table = pd.read_csv(CLAIMS, dtype={"reason": str, "paper_in_range": str})
+def judged(path: Path) -> list[dict[str, Any]]:
+    """Every claim or question of a file with its parts."""
+    table = pd.read_csv(path, dtype={"reason": str, "paper_in_range": str})
     table = table.fillna({"reason": "", "paper_in_range": ""})
     table[["range", "why"]] = table["threshold"].str.split(": ", n=1, expand=True)
     verdicts, found = overall(table), []
@@ -66,15 +75,7 @@ def claims() -> list[dict[str, Any]]:
     return found
 
 
-def tally(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Matching cells of all tables, by quantity; a cell that several tables print counts once."""
-    frames = [pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False).assign(table=name) for name in names]
-    cells = pd.concat(frames).set_index(["table", "row"])
-    cells = cells[~cells.index.isin(SAME_IN_THE_PAPER[1:])]
-    return {"accuracy": counts(cells), "params": counts(cells, "params_verdict")}
-
-
-def table_of(name: str, params: Params) -> dict[str, Any]:
+def table_of(name: str, params: Params, matches: Matches) -> dict[str, Any]:
     """A table: benchmarks side by side, ours above the paper's in every cell."""
     frame = pd.read_csv(TABLES / f"{name}.csv", keep_default_na=False, na_values=[""])
     extra = tables.EXTRA_HEADS.get(tables.kind(name), {})
@@ -97,8 +98,7 @@ def table_of(name: str, params: Params) -> dict[str, Any]:
         "extra": list(extra.values()),
         "rows": rows,
         "seeds": ", ".join(map(str, sorted(set(frame["seeds"])))),
-        "accuracy": counts(frame),
-        "params": counts(frame, "params_verdict"),
+        "matches": matches,
     }
 
 
@@ -134,23 +134,29 @@ def digest(folder: Path) -> str:
 
 
 def provenance() -> list[dict[str, Any]]:
-    """Every suite: runs, seconds, and the machines that computed it."""
-    found = []
+    """What computed the suites: one row for all suites that the same machines computed, with runs and wall-clock."""
+    found: dict[str, dict[str, Any]] = {}
     for path in sorted(RESULTS.rglob("provenance.json")):
-        name = path.parent.relative_to(RESULTS).as_posix()
-        timing = TIMING / f"{name}.csv"
+        table, _, suite = path.parent.relative_to(RESULTS).as_posix().partition("/")
+        timing = TIMING / table / f"{suite}.csv"
         seconds = pd.read_csv(timing)["total"] if timing.exists() else pd.Series(dtype=float)
         machines = json.loads(path.read_text(encoding="utf-8"))
-        made = [", ".join(f"{key} {value}" for key, value in machine.items()) for machine in machines]
-        found.append({"suite": name, "runs": len(seconds), "seconds": float(seconds.sum()), "machines": made})
-    return found
+        made = "; ".join(", ".join(f"{key} {value}" for key, value in machine.items()) for machine in machines)
+        row = found.setdefault(made, {"machines": made, "suites": {}, "runs": 0, "hours": 0.0})
+        row["suites"].setdefault(table, []).append(suite)
+        row["runs"] += len(seconds)
+        row["hours"] += float(seconds.sum()) / 3600
+    return list(found.values())
 
 
 def build(params: Params) -> str:
     """The page."""
-    found, names = claims(), tables.names(params)
+    found, questions, names = judged(CLAIMS), judged(QUESTIONS), tables.names(params)
     parts = {part["id"]: part["verdict"] for claim in found for part in claim["parts"]}
     verdicts = [claim["overall"] for claim in found]
+    readings, drawings = readings_page.comparison(found, params), figures()
+    matches: dict[str, Matches] = json.loads(VERDICTS.read_text(encoding="utf-8"))
+    tally = matches[tables.ALL]
     templates = FileSystemLoader(Path(__file__).parent / "templates")
     environment = Environment(
         loader=templates, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -161,14 +167,18 @@ def build(params: Params) -> str:
         claims=found,
         held={verdict: verdicts.count(verdict) for verdict in MARKS},
         marks=ALL_MARKS,
-        readings=readings_page.comparison(found, params),
+        summary=summary.sentences(found, readings, tally, params),
+        readings=readings,
+        questions=questions,
+        answered=sum(one["missing"] < len(one["parts"]) for one in questions),
         legend=LEGEND,
-        tally=tally(names),
-        tables=[table_of(name, params) for name in names],
+        tally=tally,
+        tables=[table_of(name, params, matches[name]) for name in names],
         others=other_tables(parts),
         released=released_notes(names),
         contradictions=markdown((TABLES / "contradictions.md").read_text(encoding="utf-8"), parts),
-        figures=figures(),
+        figures=drawings,
+        charts=charts.embedded([figure["name"] for figure in drawings], params),
         chosen=markdown(section_of(RECONSTRUCTION, "Chosen by comparing with the paper's accuracies"), parts),
         reconstruction=markdown(body_of(RECONSTRUCTION), parts),
         differences=markdown(body_of(DIFFERENCES), parts),

@@ -1,7 +1,8 @@
 """Stage tables: ours beside the paper's, with a verdict on every cell (and the tables in README.md)."""
 
 import json
-import re
+import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from pipeline import markdown
 from pipeline.config import Params, load
 from pipeline.evidence import contradictions, results
 from pipeline.evidence.verdicts import MARKS, counts
+from pipeline.experiments.beyond import QUESTIONS
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
-from pipeline.paths import METRICS, PAPER, PLOTS, TABLES
+from pipeline.paths import PAPER, TABLES, VERDICTS
 from pipeline.report import contradictions_table, costs_table, readings_table, readme, theory_table
 from pipeline.report.comparison import COLUMNS, compare
 from pipeline.report.labels import benchmark_title, provenance_line
@@ -34,28 +36,33 @@ RELEASED = {
 }
 #: Further columns of the CSV, and of them those that the Markdown shows, with their headings.
 EXTRA = {"ablations": ["infeasible"], "stress": ["plastic_mean", "plastic_sd"]}
+ALL = "all tables"
+Matches = dict[str, dict[str, dict[str, int]]]  # by quantity and kind of cells: how many there are, and how many match
 EXTRA_HEADS = {"stress": {"plastic_mean": "effective plastic parameters"}}
 
 
 def kind(table: str) -> str:
-    """The folder of results behind a table: both stress tests have one."""
-    return "stress" if table.startswith("stress") else table
+    """The folder of results behind a table: both stress tests have one, and so has all that goes beyond the paper."""
+    return "stress" if table.startswith("stress") else results.BEYOND if table in QUESTIONS else table
 
 
 def names(params: Params) -> list[str]:
     """Every table that has one row per method, in the order of the paper."""
     tables = dict.fromkeys(suite.table for suite in suites(params).values() if suite.table != results.READINGS)
-    both = [f"stress{tasks}" for tasks in (params.stress.short, params.stress.long)]
-    return [name for table in tables for name in (both if table == "stress" else [table])]
+    several = {
+        "stress": [f"stress{tasks}" for tasks in (params.stress.short, params.stress.long)],
+        results.BEYOND: [name for name in QUESTIONS if not results.is_missing(f"{results.BEYOND}/{name}")],
+    }
+    return [name for table in tables for name in several.get(table, [table])]
 
 
 def number(value: float, sd: float, thousands: bool) -> str:
     """A mean and its deviation for people, parameters in thousands."""
     if pd.isna(value):
         return "–"
-    scale, unit = (1000, "k") if thousands else (1, "")
-    text = f"{value / scale:.1f}{unit}"
-    return text if pd.isna(sd) or (thousands and sd == 0) else f"{text} ± {sd / scale:.1f}"
+    if thousands:
+        return markdown.thousands(float(value), math.nan if pd.isna(sd) else float(sd))
+    return f"{value:.1f}" if pd.isna(sd) else f"{value:.1f} ± {sd:.1f}"
 
 
 def grid(table: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
@@ -122,6 +129,8 @@ def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], params: Par
 def results_of(name: str, stress: Stress) -> pd.DataFrame:
     """The results behind a table; the short stress test is the first tasks of the long one, of some methods."""
     runs = results.runs(kind(name))
+    if kind(name) == results.BEYOND:
+        return runs[runs["suite"] == f"{results.BEYOND}/{name}"].reset_index(drop=True)
     if kind(name) != "stress":
         return runs
     tasks = int(name.removeprefix("stress"))
@@ -129,47 +138,32 @@ def results_of(name: str, stress: Stress) -> pd.DataFrame:
     return runs[(runs["task"] <= tasks) & ~runs["suite"].isin(left_out)].reset_index(drop=True)
 
 
-def build_table(name: str, params: Params) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """A table and the results behind it."""
+def build_table(name: str, params: Params) -> pd.DataFrame:
+    """A table, ours beside the paper's."""
     runs, selected = results_of(name, params.stress), pd.read_csv(PAPER / "selected_on.csv")
     chosen, contradicted = selected[selected["table"] == name], contradictions.concerned(contradictions.find(), name)
     theirs, released = results.paper(name), results.released(name)
-    return compare(runs, theirs, chosen, params.tolerances, released, contradicted), runs
+    return compare(runs, theirs, chosen, params.tolerances, released, contradicted)
 
 
-def plots(runs: pd.DataFrame, stress: bool) -> dict[Path, str]:
-    """Means over seeds of accuracy and widths, task by task, for `dvc plots`."""
-    files = {}
-    for benchmark, rows in runs.groupby("benchmark"):
-        for quantity in ["accuracy", *(column for column in rows if column.startswith("width_"))]:
-            curves = rows.groupby(["row", "task"], sort=False)[[quantity]].mean().round(4).dropna()
-            files[PLOTS / quantity / f"{'stress' if stress else benchmark}.csv"] = curves.to_csv(lineterminator="\n")
-    return files
-
-
-def metrics(table: pd.DataFrame) -> dict[str, dict[str, object]]:
-    """What `dvc metrics diff` and `dvc exp show` compare."""
-    found: dict[str, dict[str, object]] = {}
-    for cell in table.dropna(subset="acc_mean").itertuples():
-        row = re.sub(r"[^\w×=-]+", "_", cell.row)
-        found.setdefault(cell.benchmark, {})[row] = {"accuracy": cell.acc_mean, "params": int(cell.params_mean)}
-    return found
+def tally(tables: Mapping[str, pd.DataFrame]) -> Matches:
+    """Matching cells, by quantity; a cell that several tables of the paper print counts in the first of them alone."""
+    cells = results.counted_once(pd.concat([table.assign(table=name) for name, table in tables.items()]))
+    return {"accuracy": counts(cells), "params": counts(cells, "params_verdict")}
 
 
 def build(params: Params) -> dict[Path, str]:
     """Every file of the stage, by path."""
     files: dict[Path, str] = {}
-    summary: dict[str, dict[str, object]] = {"tables": {}, "verdicts": {}}
-    unplotted = ("ablations", "sensitivity", "cifar10_sizes", f"stress{params.stress.short}")
+    compared: dict[str, pd.DataFrame] = {}
     for name in names(params):
-        table, runs = build_table(name, params)
+        table = build_table(name, params)
         columns, extra = COLUMNS + EXTRA.get(kind(name), []), EXTRA_HEADS.get(kind(name), {})
         files[TABLES / f"{name}.csv"] = table[columns].to_csv(index=False, lineterminator="\n")
         files[TABLES / f"{name}.md"] = to_markdown(table, results.machines(kind(name)), params, extra)
-        summary["tables"][name] = metrics(table)
-        summary["verdicts"][name] = {"accuracy": counts(table), "params": counts(table, "params_verdict")}
-        files |= {} if name in unplotted else plots(runs, kind(name) == "stress")
-    files[METRICS] = json.dumps(summary, indent=1) + "\n"
+        compared[name] = table
+    verdicts = {name: tally({name: table}) for name, table in compared.items()} | {ALL: tally(compared)}
+    files[VERDICTS] = json.dumps(verdicts, indent=1) + "\n"
     for other in (theory_table, costs_table, contradictions_table, readings_table):
         files |= other.build(params)
     return files

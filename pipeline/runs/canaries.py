@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from noracl import EWCSettings, GrowthSettings, OptimisationSettings, Outcome, Settings, Task, learn
+from noracl import EWCSettings, GrowthSettings, OptimisationSettings, Outcome, Settings, Task
 from noracl.analysis import transfer
 from noracl.method.initialisers import INITIALISERS
 from noracl.method.network import layers
@@ -26,6 +26,7 @@ from pipeline.data.manifests import Pixels
 from pipeline.data.streams import make_stream, scaling
 from pipeline.files import json_digest
 from pipeline.paths import CANARIES
+from pipeline.runs import ways
 from pipeline.sections import PermutedStream, RotatedStream, SplitStream, StreamSection
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Route(NamedTuple):
     data: str
     stream: str
     settings: Settings
-    observed: bool
+    how: str
 
     @property
     def name(self) -> str:
@@ -74,7 +75,7 @@ class Route(NamedTuple):
         parts += [made.ewc.start, growth.trigger if growth.trigger == "none" else f"{growth.trigger} {growth.init}"]
         parts += [f"τ {growth.tau_start}"] if "tau_start" in growth.decisive else []
         parts += [words for field, usual, words in SWITCHES if attrgetter(field)(made) != usual]
-        parts += ["observed"] if self.observed else []
+        parts += [self.how] if self.how != ways.LEARN else []
         return ", ".join(parts)
 
 
@@ -91,7 +92,7 @@ def route_of(run: "Run") -> Route:
         ewc=EWCSettings(strength=50.0, decay=0.8, start=own.ewc.start, half=own.ewc.half),
         growth=GrowthSettings(percentile=100, cooldown=1, schedule=(0, 2), loss_window=1, loss_improvement=1, **rule),
     )
-    return Route(run.data.kind, run.stream.kind, toy, run.observed)
+    return Route(run.data.kind, run.stream.kind, toy, ways.in_small(run.how))
 
 
 @lru_cache(maxsize=2)
@@ -111,16 +112,14 @@ def compute(route: Route) -> Numbers:
     """What the numerics give on a route; of a rule that does not grow here, its text as well, which numbers miss."""
     scaled = scaling(PIXELS) if route.data == "pixels" else {}
     stream = make_stream(toy_data(route.data), STREAMS[route.stream], 4, seed=0, **scaled)
-    seen: list[float] = []
     torch.set_num_threads(1)
-    if route.observed:
-        outcome, observation = transfer.observe(stream, route.settings)
-        seen = [sum(moves) for one in observation.updates for moves in (one.moved, one.stepped)]
-    else:
-        outcome = learn(stream, route.settings)
-    found = numbers_of(outcome, seen)
+    ((outcome, observation),) = ways.outcomes([route.how], stream, [route.settings], 0)
+    if isinstance(outcome, Exception):
+        raise outcome
+    updates = observation.updates if isinstance(observation, transfer.Observation) else []
+    found = numbers_of(outcome, [sum(moves) for one in updates for moves in (one.moved, one.stepped)])
     growth = route.settings.growth
-    if growth.trigger != "none" and not outcome.history.growth:
+    if growth.trigger != "none" and not outcome.history.growth and outcome.network.widths == route.settings.hidden:
         found["source"] = getsource(type(TRIGGERS[growth.trigger])) + getsource(INITIALISERS[growth.init].columns)
     return found
 

@@ -109,15 +109,23 @@ class Cluster:
 
 @contextlib.contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Inside, Ctrl-C waits; processes that are started inside never see it: their parent decides what it means."""
-    if hasattr(signal, "pthread_sigmask"):
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    else:
+    """Inside, Ctrl-C and SIGTERM wait; processes that are started inside never see Ctrl-C: their parent decides."""
+    caught: list[int] = []
+    here = threading.current_thread() is threading.main_thread()
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM) if here}
+    own = {one: handler for one, handler in handlers.items() if callable(handler)}
+    for one in own:  # the mask is not enough: another thread, as one of BLAS, may get the signal
+        signal.signal(one, lambda number, frame: caught.append(number))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
+    try:
         yield
+    finally:
+        if before is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for one, handler in own.items():
+            signal.signal(one, handler)
+        if caught:
+            signal.raise_signal(caught[0])
 
 
 def _start_worker(board: Any) -> None:

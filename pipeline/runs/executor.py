@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from pipeline.files import sweep
+from pipeline.interrupts import way_back
 from pipeline.paths import RUNS
 from pipeline.runs import canaries, store
 from pipeline.runs.answers import Answer, Doubt, Verdicts, answer, work
@@ -81,7 +82,7 @@ def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = Fa
                     print(f"{title}: a worker died; starting new ones for {len(todo)} runs", flush=True)
         except KeyboardInterrupt:
             kept = f"{len(records)} finished runs are kept; " if not fresh else ""
-            sys.exit(f"\n{title}: interrupted. {kept}start again to go on.")
+            sys.exit(f"\n{title}: interrupted. {kept}start again to go on.{way_back()}")
     return [records[run] if run in records else records[different[run.key, run.tasks]] for run in runs]
 
 

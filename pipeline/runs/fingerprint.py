@@ -7,9 +7,8 @@ from pathlib import Path
 import noracl
 import pipeline
 from pipeline.data.cifar10 import digest_of_features
-from pipeline.data.mnist import verified_files
+from pipeline.data.pixels import name_of, verified_files
 from pipeline.data.verified import Damaged
-from pipeline.paths import MNIST
 from pipeline.runs.run import Run
 
 
@@ -42,7 +41,7 @@ def fingerprint(run: Run) -> Fingerprint:
     """Of this process, and of the data that a run reads; FileNotFoundError or Damaged if they are not as they were."""
     if run.data.kind == "features":
         return Fingerprint(CODE, digest_of_features(run.data))
-    verified_files(MNIST)
+    verified_files(name_of(run.data))
     return Fingerprint(CODE, run.data.data)
 
 

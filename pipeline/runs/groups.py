@@ -7,19 +7,20 @@ lost when a worker is killed: hence its limits.
 from collections.abc import Hashable, Sequence
 
 from noracl.method.network import count
+from pipeline.runs import ways
 from pipeline.runs.run import Run
 
-MOST = 8  # runs in a group: more save hardly anything
+MOST = 12  # runs in a group: all ablations of a seed, some of which are the same run for a while
 PARAMETERS = 4_000_000  # of all networks of a group, when they start: about 36 bytes each
 
 Group = tuple[Run, ...]
 
 
 def company(run: Run) -> Hashable:
-    """What runs must have in common to see the same mini-batches; an observed run stays alone."""
+    """What runs must have in common to see the same mini-batches."""
     by = run.settings.optimisation
-    alone = run if run.observed else None
-    return run.data, run.stream, run.outputs, run.seed, by.batch_size, by.epochs_first, by.epochs_later, alone
+    own = run if ways.alone(run.how) else ways.company(run.how, run.settings)
+    return run.data, run.stream, run.outputs, run.seed, by.batch_size, by.epochs_first, by.epochs_later, own
 
 
 def cost(group: Sequence[Run]) -> float:
@@ -40,7 +41,8 @@ def grouped(runs: Sequence[Run], workers: int) -> list[Group]:
 
 
 def _small(members: Sequence[Run]) -> list[Sequence[Run]]:
-    """In as few parts as the limits allow, all about as dear."""
+    """In as few parts as the limits allow, neighbours together, as they may be the same run for a while."""
     sizes = [count((run.inputs, *run.settings.hidden, run.outputs)) for run in members]
     parts = max(-(-len(members) // MOST), min(len(members), -(-sum(sizes) // PARAMETERS)))
-    return [members[start::parts] for start in range(parts)]
+    size = -(-len(members) // parts)
+    return [members[start : start + size] for start in range(0, len(members), size)]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import TypeAdapter, ValidationError
 
 from noracl import EpochSignals, GrowthEvent, History, LayerSignal
-from noracl.analysis import transfer
-from noracl.method.network import count
+from noracl.analysis import controls, transfer, upkeep
+from pipeline.runs import ways
 from pipeline.sections import STRICT
 
 if TYPE_CHECKING:
@@ -29,14 +29,15 @@ class Record:
     infeasible: str | None
     seconds: dict[str, float]
     machine: dict[str, str]
-    observation: transfer.Observation | None = None
+    observation: ways.Seen | None = None
 
     def first(self, tasks: int) -> "Record":
         """The record of the first tasks of the stream."""
         return replace(self, tasks=tasks, history=self.history and self.history.first(tasks))
 
 
-for _kind in (Record, History, EpochSignals, GrowthEvent, LayerSignal, transfer.Observation, transfer.Update):
+_SEEN = (transfer.Observation, transfer.Update, upkeep.Dormancy)
+for _kind in (Record, History, EpochSignals, GrowthEvent, LayerSignal, *_SEEN):
     setattr(_kind, "__pydantic_config__", STRICT)  # noqa: B010
 _RECORDS = TypeAdapter(Record)
 
@@ -65,7 +66,7 @@ def from_plain(content: dict[str, Any], run: "Run") -> Record:
 def _problems(record: Record, run: "Run") -> Iterator[str]:
     """Whatever this run cannot have left, in a record whose types are right."""
     history = record.history
-    if record.tasks < run.tasks or (record.tasks > run.tasks and (history is None or run.observed)):
+    if record.tasks < run.tasks or (record.tasks > run.tasks and (history is None or run.how != ways.LEARN)):
         yield f"tasks is {record.tasks}, the run has {run.tasks}"
     if (history is None) == (record.infeasible is None):
         yield "it must hold a history, or a reason why there is none"
@@ -73,10 +74,27 @@ def _problems(record: Record, run: "Run") -> Iterator[str]:
         yield f"seconds are {record.seconds}"
     if not record.machine:
         yield "machine is empty"
-    if (record.observation is not None) != (run.observed and history is not None):
+    if type(record.observation) is not (ways.seen(run.how) if history is not None else type(None)):
         yield "observation is there, or missing, against what the run asks for"
+    if isinstance(record.observation, upkeep.Dormancy):
+        yield from _problems_of_dormancy(record.observation, record.tasks, run)
     if history is not None:
         yield from _problems_of_history(history, record.tasks, run)
+
+
+def _first(history: History, task: int, run: "Run") -> tuple[int, ...]:
+    """Widths without growth: a control may have NORACL's last ones, and one network per task adds up."""
+    if run.how == ways.CONTROL + controls.AT_ONCE:
+        return history.widths[0]
+    return tuple(width * (task if run.how == ways.SEPARATE else 1) for width in run.settings.hidden)
+
+
+def _problems_of_dormancy(found: upkeep.Dormancy, tasks: int, run: "Run") -> Iterator[str]:
+    if len(found.shares) != tasks:
+        yield f"observation.shares has {len(found.shares)} tasks, not {tasks}"
+    for shares in found.shares:
+        if len(shares) != run.layers or not all(0 <= share <= 1 for share in shares):
+            yield f"observation.shares has {shares}"
 
 
 def _problems_of_history(history: History, tasks: int, run: "Run") -> Iterator[str]:
@@ -98,12 +116,12 @@ def _problems_of_history(history: History, tasks: int, run: "Run") -> Iterator[s
         grown = [event for event in history.growth if event.task <= task]
         widths = tuple(
             start + sum(event.neurons for event in grown if event.layer == layer)
-            for layer, start in enumerate(run.settings.hidden, start=1)
+            for layer, start in enumerate(_first(history, task, run), start=1)
         )
         if history.widths[task - 1] != widths:
             yield f"history.widths after task {task} are {history.widths[task - 1]}, growth gives {widths}"
         size, plastic, locked = history.parameters[task - 1], history.plastic[task - 1], history.locked[task - 1]
-        if size != count((run.inputs, *widths, run.outputs)):
+        if size != run.size(widths):
             yield f"history.parameters after task {task} are {size}, which its widths do not give"
         if not 0 <= plastic <= size * (1 + 1e-6):
             yield f"history.plastic after task {task} is {plastic} of {size} parameters"

@@ -7,14 +7,13 @@ from typing import Any
 
 import torch
 
-from noracl import Callbacks, NullSpaceExhausted, Outcome, Settings, learn_together
-from noracl.analysis import transfer
+from noracl import Callbacks, NullSpaceExhausted, Outcome, Settings
 from noracl.method.network import count
 from pipeline.data.cifar10 import WIDTH
 from pipeline.data.manifests import Manifest, digest
 from pipeline.data.streams import build_stream
 from pipeline.files import json_digest
-from pipeline.runs import canaries
+from pipeline.runs import canaries, ways
 from pipeline.runs.provenance import machine
 from pipeline.runs.records import Record
 from pipeline.sections import StreamSection
@@ -22,7 +21,7 @@ from pipeline.sections import StreamSection
 
 @dataclass(frozen=True)
 class Run:
-    """A method on a benchmark with a seed; an ``observed`` one also leaves what ``transfer`` sees of it."""
+    """A method on a benchmark with a seed, computed in one of the ``ways``."""
 
     suite: str
     benchmark: str
@@ -32,7 +31,7 @@ class Run:
     outputs: int
     data: Manifest
     settings: Settings
-    observed: bool = False
+    how: str = ways.LEARN
 
     @property
     def layers(self) -> int:
@@ -72,9 +71,14 @@ class Run:
             "settings": _decisive(self.settings),
             "seed": self.seed,
         }
-        if self.observed:  # what is seen at the end depends on where the stream ends
-            decisive["observed"] = self.tasks
+        if self.how != ways.LEARN:  # what is seen, or planned, depends on where the stream ends
+            decisive[self.how] = self.tasks
         return json_digest(decisive)[:32]
+
+    def size(self, widths: Sequence[int]) -> int:
+        """Parameters at these widths, which for one network per task are those of all networks together."""
+        networks = widths[0] // self.settings.hidden[0] if self.how == ways.SEPARATE else 1
+        return networks * count((self.inputs, *(width // networks for width in widths), self.outputs))
 
     @property
     def cost(self) -> float:
@@ -99,6 +103,11 @@ def _decisive(settings: Settings) -> dict[str, Any]:
 def compute(run: Run, on_share: Callable[[float], None] | None = None) -> Record:
     """Compute a run from scratch, on one thread; ``on_share`` hears of each finished share of it."""
     (result,) = compute_together([run], on_share)
+    return finished(result)
+
+
+def finished(result: Record | Exception) -> Record:
+    """A record; what ended the run is raised."""
     if isinstance(result, Exception):
         raise result
     return result
@@ -111,19 +120,13 @@ def compute_together(runs: Sequence[Run], on_share: Callable[[float], None] | No
     stream = build_stream(first.data, first.stream, first.outputs, first.seed)
     start, start_cpu = time.perf_counter(), time.process_time()
     tell = None if on_share is None else Callbacks(task=lambda learner, task: on_share(share))
-    observation, outcomes = None, list[Outcome | Exception]()
-    if first.observed:
-        try:
-            outcome, observation = transfer.observe(stream, first.settings, first.seed, callbacks=tell)
-            outcomes.append(outcome)
-        except Exception as error:
-            outcomes.append(error)
-    else:
-        outcomes = learn_together(stream, [run.settings for run in runs], first.seed, tell)
+    hows, settings = [run.how for run in runs], [run.settings for run in runs]
+    results = ways.outcomes(hows, stream, settings, first.seed, tell)
     spent = {"total": time.perf_counter() - start, "cpu": time.process_time() - start_cpu}
+    shares = _parts([outcome for outcome, _ in results], spent["total"])
     return [
-        _record(run, outcome, observation, {name: seconds * part for name, seconds in spent.items()})
-        for run, outcome, part in zip(runs, outcomes, _parts(outcomes, spent["total"]), strict=True)
+        _record(run, *result, {name: seconds * part for name, seconds in spent.items()})
+        for run, result, part in zip(runs, results, shares, strict=True)
     ]
 
 
@@ -137,7 +140,7 @@ def _parts(outcomes: Sequence[Outcome | Exception], total: float) -> list[float]
 
 
 def _record(
-    run: Run, outcome: Outcome | Exception, observation: transfer.Observation | None, spent: dict[str, float]
+    run: Run, outcome: Outcome | Exception, observation: ways.Seen | None, spent: dict[str, float]
 ) -> Record | Exception:
     if isinstance(outcome, NullSpaceExhausted):
         return Record(run.tasks, None, str(outcome), spent, machine(), None)

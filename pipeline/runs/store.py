@@ -31,7 +31,7 @@ def find(run: Run, folder: Path = RUNS) -> Record | None:
         if stored and int(stored[1]) < run.tasks:
             continue
         try:
-            return _read(path, run).first(run.tasks)
+            return read(path, run).first(run.tasks)
         except Invalid as error:
             print(f"{path} is no record of {run.label}, which is computed again: {error}", flush=True)
         except FileNotFoundError:
@@ -39,7 +39,8 @@ def find(run: Run, folder: Path = RUNS) -> Record | None:
     return None
 
 
-def _read(path: Path, run: Run) -> Record:
+def read(path: Path, run: Run) -> Record:
+    """A record of this run, or of a longer one that begins with it; Invalid if the file is anything else."""
     checksum, _, body = path.read_bytes().partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != checksum:
         raise Invalid("the file is damaged")

@@ -42,14 +42,14 @@ FULL = Scale(  # the paper's epochs, on all of MNIST
     steps=234,
     epochs=(10, 30),
     tasks=100,
-    suites=suites_bench.Size(tasks=2, epochs=(1, 27), images=20000, looks=(6,)),  # task 1 has its share of ten tasks
+    suites=suites_bench.Size(tasks=3, epochs=(2, 30), images=20000, looks=(6,)),  # task 1 has its share of ten tasks
 )
 SHORT = Scale(  # enough to see that every line can be measured
     looks=(6,),
     steps=30,
     epochs=(1, 1),
     tasks=3,
-    suites=suites_bench.Size(tasks=2, epochs=(1, 2), images=512, looks=(6,)),
+    suites=suites_bench.Size(tasks=2, epochs=(1, 1), images=256, looks=(6,)),
 )
 
 

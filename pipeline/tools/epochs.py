@@ -13,7 +13,7 @@ from noracl.method.optimisation import SGD, Batches, Lockstep
 from noracl.method.seeds import generator
 from pipeline.config import PERMUTED, load
 from pipeline.data.manifests import read_manifest
-from pipeline.data.mnist import mnist
+from pipeline.data.pixels import images
 from pipeline.data.streams import build_stream
 from pipeline.data.torchvision_compat import torchvision
 from pipeline.tools.rounds import Seconds
@@ -33,7 +33,7 @@ class Setting:
     """An epoch of MNIST on a network of a given width with EWC active, done in several ways."""
 
     def __init__(self, width: int, steps: int) -> None:
-        data, stream = mnist(), permuted_stream(1)
+        data, stream = images("mnist"), permuted_stream(1)
         self.steps, self.sizes = steps, (784, width, width, 10)
         self.scaling = (stream.scale, stream.shift)
         self.batches = Batches(data.x, data.y, 10, *self.scaling, batch_size=256)

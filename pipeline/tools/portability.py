@@ -10,11 +10,11 @@ import os
 import pandas as pd
 
 from pipeline import markdown
-from pipeline.check import Rows, committed_and_fresh, far_apart
 from pipeline.config import Params, load
 from pipeline.experiments.golden import golden_runs
 from pipeline.files import write_text
 from pipeline.paths import PORTABILITY
+from pipeline.verify import Rows, far_apart, repeat
 
 #: What is set before torch is loaded, and what that does.
 SETTINGS = {
@@ -43,8 +43,9 @@ def compare(fresh: Rows, committed: Rows, params: Params) -> dict[str, str]:
 def measure(params: Params, benchmark: str) -> dict[str, str]:
     """The golden run of a benchmark, in this process's environment, against the committed one."""
     runs = [run for run in golden_runs(params) if run.benchmark == benchmark]
-    ((_, machine, committed, fresh),) = committed_and_fresh(params, runs, f"portability, {benchmark}")
-    return {"instructions": machine["instructions"], "benchmark": benchmark, **compare(fresh, committed, params)}
+    (one,) = repeat(params, runs, f"portability, {benchmark}")
+    apart = compare(one.fresh, one.committed, params)
+    return {"instructions": one.machine["instructions"], "benchmark": benchmark, **apart}
 
 
 def to_markdown(table: pd.DataFrame) -> str:

@@ -7,7 +7,7 @@ from pipeline.config import PERMUTED, load
 from pipeline.experiments.suites import suites
 from pipeline.runs.groups import grouped
 from pipeline.runs.records import Record
-from pipeline.runs.run import Run, compute, compute_together
+from pipeline.runs.run import Run, compute, compute_together, finished
 from pipeline.tools.rounds import Line, at_least, compare, in_turns, timed
 
 #: Table 1, the ablations and the sensitivity study.
@@ -54,14 +54,7 @@ def in_groups(runs: Sequence[Run]) -> list[Record]:
     found: dict[Run, Record | Exception] = {}
     for group in grouped(runs, 1):
         found |= zip(group, compute_together(group), strict=True)
-    return [checked(found[run]) for run in runs]
-
-
-def checked(result: Record | Exception) -> Record:
-    """A record; what ended the run is raised."""
-    if isinstance(result, Exception):
-        raise result
-    return result
+    return [finished(found[run]) for run in runs]
 
 
 def suites_line(size: Size) -> Line:

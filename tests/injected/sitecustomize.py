@@ -14,7 +14,7 @@ HERE = {None, "", "localhost", "127.0.0.1", "::1", "0.0.0.0", socket.gethostname
 
 def refuse(target: object) -> None:
     if log := os.environ.get("NETWORK_LOG"):
-        with open(log, "a") as file:
+        with open(log, "a", encoding="utf-8") as file:
             file.write(f"{' '.join(sys.orig_argv)} wanted {target}\n")
     raise OSError(errno.ENETUNREACH, f"the network is cut off here: {target}")
 

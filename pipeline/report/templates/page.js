@@ -70,8 +70,11 @@ if (choice) {
   }
 }
 
+// What a link leads to is unfolded, also by a second click on the same link.
 const follow = () => {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const own = target?.querySelector(":scope > details");
+  for (let fold = own ?? target?.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
   const reading = target?.closest(".reading");
   if (reading) {
     choose(reading.dataset.reading);
@@ -83,4 +86,31 @@ const follow = () => {
   target.scrollIntoView();
 };
 addEventListener("hashchange", follow);
+addEventListener("click", (event) => {
+  if (event.target.closest('a[href^="#"]')?.hash === location.hash) follow();
+});
 follow();
+
+// The contents bar marks the section that is being read.
+const contents = document.querySelector("nav ul");
+const inSight = new Set();
+const sections = new IntersectionObserver((seen) => {
+  for (const { target, isIntersecting } of seen) inSight[isIntersecting ? "add" : "delete"](`#${target.id}`);
+  const links = [...contents.querySelectorAll("a")];
+  const current = links.filter((one) => inSight.has(one.hash)).at(-1);
+  for (const link of links) link.removeAttribute("aria-current");
+  current?.setAttribute("aria-current", "true");
+  if (current) contents.scrollLeft = current.offsetLeft - 60;
+}, { rootMargin: "-15% 0px -84% 0px" });
+for (const one of document.querySelectorAll("header, main > section")) sections.observe(one);
+
+// A picture opens at full size.
+const full = document.getElementById("full");
+full.querySelector("button").addEventListener("click", () => full.close());
+for (const link of document.querySelectorAll(".picture")) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    full.querySelector("div").replaceChildren(link.firstElementChild.cloneNode());
+    full.showModal();
+  });
+}
