@@ -84,7 +84,7 @@ def test_every_row_count_gives_each_network_the_bytes_it_gets_alone():
     networks = [Network.initialise((784, *h, 2), "he", generator(i)) for i, h in enumerate(made)]
     for rows in (1, 87, 96, 121, 255, 256):
         group = Lockstep([SGD(one, REGULARISERS.find("none")(BASE), 0.1, None) for one in networks])
-        parts = [one for backprop in group._backprops(rows) for one in backprop.passes]
+        parts = [one for backprop, _ in group._passes(rows) for one in backprop.passes]
         assert all(one.weights is network.weights for one, network in zip(parts, networks, strict=True))
         addresses = [part.data_ptr() for one in parts for part in (*one.outputs, *one.deltas)]
         assert all(address % ALIGNMENT == 0 for address in addresses), rows

@@ -98,36 +98,35 @@ class SGD:
             self.on_step(number)
 
 
+Own = tuple[SGD, Tensor, list[Tensor]]  #: one network's steps, its gradient, and that as one matrix per layer
+
+
 class Lockstep:
     """Networks that take each step on the same mini-batch; each gets the bytes that it gets alone."""
 
     def __init__(self, members: Sequence[SGD]) -> None:
-        self.members, self.passes = members, dict[int, list[Backprop]]()
+        self.members, self.passes = members, dict[int, list[tuple[Backprop, list[Own]]]]()
         flat = members[0].network.theta.new_empty(max(one.network.parameters for one in members))
         gradients = [flat[: one.network.parameters] for one in members]  # one after the other, so in the same place
         matrices = [layers(own, one.network.sizes) for own, one in zip(gradients, members, strict=True)]
         self.own = list(zip(members, gradients, matrices, strict=True))
 
-    def _backprops(self, rows: int) -> list[Backprop]:
-        """For all networks together, or, if their parts of the buffers would lie otherwise than alone, for each."""
-        networks = [one.network for one in self.members]
-        if rows * networks[0].theta.element_size() % ALIGNMENT == 0:
-            return [Backprop(networks, rows)]
-        return [Backprop([network], rows) for network in networks]
+    def _passes(self, rows: int) -> list[tuple[Backprop, list[Own]]]:
+        """All networks together, or each alone if their parts of the buffers would lie otherwise than alone."""
+        together = rows * self.own[0][1].element_size() % ALIGNMENT == 0
+        parts = [self.own] if together else [[own] for own in self.own]
+        return [(Backprop([sgd.network for sgd, _, _ in part], rows), part) for part in parts]
 
     @torch.inference_mode()
     def epoch(self, batches: Batches, order: Tensor) -> None:
         """One pass over the rows in the given order; a network whose step fails takes no more, and keeps the error."""
         for step, index in enumerate(torch.split(order, batches.batch_size), start=1):
             x, targets = batches.load(index)
-            rows = len(x)
-            if rows not in self.passes:
-                self.passes[rows] = self._backprops(rows)
-            own = iter(self.own)
-            for backprop in self.passes[rows]:
+            if (rows := len(x)) not in self.passes:
+                self.passes[rows] = self._passes(rows)
+            for backprop, part in self.passes[rows]:
                 backprop.run(x, targets)
-                for member in range(len(backprop.passes)):
-                    sgd, gradient, matrices = next(own)
+                for member, (sgd, gradient, matrices) in enumerate(part):
                     if sgd.error is None:
                         backprop.gradient(member, matrices)
                         try:
