@@ -158,7 +158,7 @@ def _arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--sample", type=int, metavar="N", help="draw N of the runs")
     parser.add_argument("--draw", type=int, help="repeats an earlier draw; a new one otherwise")
     given = parser.parse_args(arguments)
-    if not (given.benchmark or given.suite or given.sample):
+    if not (given.benchmark or given.suite) and given.sample is None:
         parser.error("name a run, such as `permuted_mnist '2L small' --seed 3`, a suite, or a --sample")
     if given.sample is not None and given.sample < 1:
         parser.error(f"--sample must be at least 1, got {given.sample}")

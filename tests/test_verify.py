@@ -118,11 +118,14 @@ def test_what_is_not_there_is_named_with_what_there_is(arguments, words):
     assert str(error.value).startswith(words)
 
 
-@pytest.mark.parametrize("arguments", [[], ["--sample", "0"], ["--seconds", "3"]])
-def test_nobody_recomputes_everything_by_accident(arguments, capsys):
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [([], "name a run"), (["--seconds", "3"], "name a run"), (["--sample", "0"], "--sample must be at least 1, got 0")],
+)
+def test_nobody_recomputes_everything_by_accident(arguments, words, capsys):
     with pytest.raises(SystemExit):
         verify.main(arguments)
-    assert "error: " in capsys.readouterr().err
+    assert f"error: {words}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("forged", "sample", "runs"), [(1, 2, 7), (3, 2, 7), (4, 3, 6), (5, 3, 7)])

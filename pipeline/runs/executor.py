@@ -81,8 +81,8 @@ def run_all(runs: Sequence[Run], settings: Compute, title: str, fresh: bool = Fa
                         raise RunFailed("workers die before they finish a run (out of memory?); giving up") from None
                     print(f"{title}: a worker died; starting new ones for {len(todo)} runs", flush=True)
         except KeyboardInterrupt:
-            kept = f"{len(records)} finished runs are kept; " if not fresh else ""
-            sys.exit(f"\n{title}: interrupted. {kept}start again to go on.{way_back()}")
+            kept = f"{len(records)} finished runs are kept; start again to go on." if not fresh else "Nothing is kept."
+            sys.exit(f"\n{title}: interrupted. {kept}{way_back()}")
     return [records[run] if run in records else records[different[run.key, run.tasks]] for run in runs]
 
 
