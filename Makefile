@@ -42,7 +42,8 @@ clean:                     ## remove what can be made again, but keep finished r
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): $(REQUIREMENTS)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + ": set PYTHON=…")'
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed, this is " + sys.version.split()[0] + ": set PYTHON=…")'
+	@test ! -L $(VENV) || { echo "$(VENV) is a link, and what it leads to is not changed from here: remove the link." >&2; exit 1; }
 	rm -f $(VENV)/.ready-*
 	@echo "Packages are installed into $(VENV), which takes some minutes."
 	$(PYTHON) -m venv $(VENV)

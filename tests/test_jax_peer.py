@@ -21,7 +21,7 @@ if find_spec("jax") is None:
 import numpy, torch
 from noracl import EWCSettings, OnlineEWC
 from noracl.method.network import layers
-from noracl.method.optimisation import SGD
+from noracl.method.optimisation import SGD, Lockstep
 from pipeline.tools.epochs import RATE, STRENGTH, Setting
 from pipeline.tools.jax_peer import Peer
 
@@ -34,7 +34,7 @@ found = [numpy.asarray(one).reshape(networks, -1) for one in peer.train(setting.
 for k, network in enumerate(chosen):
     ewc = OnlineEWC(EWCSettings(strength=STRENGTH))
     ewc.keep(importance=fisher, anchor=anchor)
-    SGD(network, ewc, RATE, clip).epoch(setting.batches, setting.order)
+    Lockstep([SGD(network, ewc, RATE, clip)]).epoch(setting.batches, setting.order)
     apart = max(
         abs(ours.numpy().ravel() - theirs[k]).max()
         for ours, theirs in zip(layers(network.theta, setting.sizes), found, strict=True)

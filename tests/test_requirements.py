@@ -106,6 +106,37 @@ def test_make_installs_with_hashes_and_falls_back_without_alarm(found, files, tm
     assert not any(" -q " in line for line in asked), "an installation takes minutes: pip shows what it does"
 
 
+def make_ready(folder, python):
+    """What make says that is asked to install with a Python of the test's own."""
+    (folder / "python").write_text(python, encoding="utf-8")
+    (folder / "python").chmod(0o755)
+    here = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    command = ["make", "PYTHON=./python", ready(folder)]
+    return subprocess.run(command, cwd=folder, env=here, capture_output=True, encoding="utf-8")
+
+
+@pytest.mark.parametrize("version", ["3.10.13", "3.14.0"])
+def test_another_python_is_refused_by_its_version_before_anything_is_installed(version, tmp_path):
+    numbers = tuple(map(int, version.split(".")))
+    pretend = f"import sys; sys.version_info = {numbers}; sys.version = '{version} (test)'; exec(sys.argv[1])"
+    done = make_ready(tmp_path, f'#!/bin/sh\nexec "{sys.executable}" -c "{pretend}" "$2"\n')
+    assert done.returncode != 0
+    assert f"Python 3.11, 3.12 or 3.13 is needed, this is {version}" in done.stderr
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_an_environment_that_is_a_link_is_left_alone(tmp_path):
+    folder, shared = tmp_path / "clone", tmp_path / "shared"
+    folder.mkdir()
+    shared.mkdir()
+    (shared / ".ready-1").touch()
+    (folder / ".venv").symlink_to(shared)
+    done = make_ready(folder, PYTHON)
+    assert done.returncode != 0
+    assert ".venv is a link" in done.stderr
+    assert [path.name for path in shared.iterdir()] == [".ready-1"]
+
+
 def test_the_library_imports_what_it_declares_and_scikit_learn_in_one_file_alone():
     used = {"noracl"}
     for path in Path("noracl").rglob("*.py"):

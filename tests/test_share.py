@@ -108,7 +108,8 @@ def test_features_that_are_damaged_are_refused_and_good_ones_replace_them(machin
     machines("second")
     with pytest.raises(StageError, match="1 files were refused"):
         main(["pull", "group"])
-    assert f"{CHUNK.path} is refused: it does not hold the features" in capsys.readouterr().out
+    wrong = f"the features that reports/data/cifar10_{CHUNK.manifest.name}.json describes"
+    assert f"{CHUNK.path} is refused: it does not hold {wrong}" in capsys.readouterr().out
     assert not CHUNK.path.exists()
     machines("first")
     (sent(tmp_path) / CHUNK.path).unlink()

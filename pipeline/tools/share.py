@@ -52,7 +52,7 @@ def owners(params: Params) -> Callable[[str], Owner | None]:
 def problem(copy: Path, name: str, owner: Owner) -> str | None:
     """Why a file cannot be what its name says."""
     if isinstance(owner, cifar10.Chunk):
-        described = f"reports/data/cifar10_{owner.manifest.size}.json"
+        described = f"reports/data/cifar10_{owner.manifest.name}.json"
         return None if replace(owner, path=copy).read() else f"it does not hold the features that {described} describes"
     try:
         tasks = store.read(copy, owner).tasks
