@@ -17,11 +17,18 @@ import pytest
 import yaml
 from matplotlib.collections import PathCollection
 
+from noracl.method.network import count
+from pipeline.config import load
+from pipeline.data.manifests import placeholder
+from pipeline.experiments.suites import suites
 from pipeline.report import style
 from pipeline.report.figures import registry
+from pipeline.report.tables import build_table
 from tests.conftest import ROOT
 
-FIGURES = registry()
+WAITING = registry("waiting")  # for results that are not computed yet
+FIGURES = registry() | WAITING
+DRAWN = registry()
 OPENED: set[str] = set()
 
 
@@ -55,7 +62,7 @@ def results(path):
 
 def test_every_notebook_and_every_picture_is_in_the_list():
     assert {path.stem for path in Path("reports/notebooks").iterdir()} == set(FIGURES)
-    assert set(Path("reports/figures").iterdir()) == {path for figure in FIGURES.values() for path in figure.files}
+    assert set(Path("reports/figures").iterdir()) == {path for figure in DRAWN.values() for path in figure.files}
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -69,7 +76,7 @@ def test_notebooks_are_clean(name):
     assert f'name = "{name}"\n' in cells[1]["source"]
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize("name", DRAWN)
 def test_committed_figures_are_what_the_committed_results_give(name, tmp_path):
     OPENED.clear()
     draw(name, tmp_path)
@@ -148,12 +155,15 @@ def test_figure_2_by_hand():
             assert row[f"{column}_sd"] == pytest.approx(statistics.stdev(numbers), rel=1e-4, abs=1e-9)
 
 
+ELSEWHERE = ("stress", "sensitivity", "cifar10_128", "cifar10_sizes", "readings", "beyond")
+
+
 def test_pareto_by_hand():
     """Every run's last task, and the mean of every method."""
     drawn = pd.read_csv("reports/figures/pareto.csv", dtype={"seed": str})
     expected = {}
     for path in Path("reports/results").glob("*/*/runs.csv"):
-        if path.parent.parent.name not in ("stress", "sensitivity", "cifar10_128", "cifar10_sizes", "readings"):
+        if path.parent.parent.name not in ELSEWHERE:
             for row in results(path):  # tasks come in order: the last one stays
                 if row["method"] != "full" and row["task"] != "0":  # which says that a run could not go on
                     cell = (row["benchmark"], row["method"], int(row["layers"]), row["seed"])
@@ -278,3 +288,89 @@ def test_one_seed_has_no_deviation_and_no_band():
     (band,) = ax.collections
     assert not np.isfinite(band.get_datalim(ax.transData).width)
     plt.close(figure)
+
+
+#: Beyond the paper, with two seeds and little of everything; what is not computed yet is drawn from made-up results.
+ASKED = {
+    "regularisers": {"strengths": {"online_ewc": 300.0, "si": 0.1}},
+    "oracle": {"seeds": [0, 1], "networks": {"128×128": [128, 128], "512×512": [512, 512]}},
+    "bounds": {"networks": {"permuted_mnist": "large", "split_cifar10": "512×512"}},
+    "controls": {"benchmarks": ["permuted_mnist", "split_mnist"], "init": ["qr", "he", "zero"]},
+    "upkeep": {"seeds": [0, 1], "network": "75x32", "strengths": {"shrink and perturb": 0.8}},
+    "fashion": {"benchmarks": ["permuted_mnist", "split_mnist"]},
+}
+
+
+@pytest.fixture
+def beyond(tmp_path, monkeypatch):
+    """A copy of the reports with made-up results of all that goes beyond the paper, in which NORACL grows."""
+    for folder in ("reports/results", "reports/paper"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    shutil.rmtree(tmp_path / "reports/results/beyond", ignore_errors=True)
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8")) | {"beyond": ASKED, "seeds": [0, 1]}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(params))), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    for name, suite in suites(load(), placeholder).items():
+        if name.startswith("beyond/"):
+            rows = [row for run in suite.runs() for row in made_up(run, dormant=name == "beyond/upkeep")]
+            folder = tmp_path / "reports/results" / name
+            folder.mkdir(parents=True)
+            pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
+    return tmp_path
+
+
+def made_up(run, dormant):
+    """Rows of a run: accuracy falls by a tenth of a point per task, both layers gain a neuron per task if it grows."""
+    grows, draws = run.settings.growth.trigger != "none", np.random.default_rng(run.seed)
+    for task in range(1, run.tasks + 1):
+        widths = [width + (task - 1) * grows for width in run.settings.hidden]
+        row = {"benchmark": run.benchmark, "method": run.method, "layers": run.layers, "seed": run.seed, "task": task}
+        row |= {"accuracy": 0.9 - task / 1000 + draws.normal() / 100, "accuracy_first": 0.5, "accuracy_newest": 0.8}
+        row |= {"params": count((run.inputs, *widths, run.outputs)), "width_1": widths[0], "width_2": widths[1]}
+        row |= {"growth_events": task - 1, "locked_1": 0.1, "locked_2": 0.2, "plastic": 100.0}
+        yield row | ({"dormant_1": 0.25, "dormant_2": 0.5} if dormant else {})
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_figures_that_wait_for_results_can_be_drawn(name, beyond):
+    OPENED.clear()
+    space = draw(name, beyond)
+    own = {path for path in OPENED if "reports/results" in path}
+    assert own
+    assert all(FIGURES[name].reads in path for path in own), "the stage depends on no other results"
+    assert not pd.read_csv(beyond / f"{name}.csv").empty
+    assert (beyond / f"{name}.png").stat().st_size < 100_000
+    titles = [ax.get_title("left") for ax in space["figure"].axes]
+    assert any(titles)
+
+
+def test_figures_beyond_the_paper_by_hand(beyond):
+    draw("controls", beyond)
+    gaps = pd.read_csv(beyond / "controls.csv")
+    assert set(gaps["method"]) == {"random times", "random layers", "from the start", "init he", "init zero"}
+    assert gaps["gap"].abs().max() < 1e-9, "all of one seed are equally accurate"
+    draw("oracle", beyond)
+    sizes = pd.read_csv(beyond / "oracle.csv").set_index("method")
+    assert sizes.loc["128×128", "held_mean"] == sizes.loc["128×128", "params_mean"] == count((784, 128, 128, 10))
+    assert sizes.loc["NORACL", "held_mean"] < sizes.loc["NORACL", "params_mean"], "it grew on the way"
+    draw("upkeep", beyond)
+    idle = pd.read_csv(beyond / "upkeep.csv").set_index(["method", "task"])["dormant_mean"]
+    assert idle["75×32", 1] == pytest.approx(100 * (75 * 0.25 + 32 * 0.5) / 107, rel=1e-5)
+    draw("regularisers", beyond)
+    grown = pd.read_csv(beyond / "regularisers.csv").set_index(["benchmark", "regulariser", "network"])
+    assert grown.loc[("rotated_mnist", "si", "NORACL"), ["grown_1_mean", "grown_2_mean"]].tolist() == [4, 4]
+    assert grown.loc[("rotated_mnist", "si", "large"), "grown_1_mean"] == 0
+
+
+def test_bounds_are_lines_of_figure_2_and_rows_of_tables(beyond):
+    space = draw("fig2", beyond)
+    first = space["axes"][0, 0]
+    labels = {line.get_label() for line in first.get_lines()}
+    assert {"naive", "joint", "one per task", "NORACL", "static, large"} <= labels
+    assert "naive" not in {line.get_label() for line in space["axes"][0, 1].get_lines()}, "computed on the first alone"
+    for table, rows in (("main", {"2L naive", "2L joint", "2L one per task"}), ("cifar10", {"naive", "joint"})):
+        found = build_table(table, load())
+        assert rows <= set(found["row"])
+        assert set(found[found["row"].isin(rows)]["verdict"]) == {"n/a"}
+        assert found["row"].iloc[0] not in rows, "after the paper's own rows"
+    assert not set(build_table("ablations", load())["row"]) & {"naive", "joint"}

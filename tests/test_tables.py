@@ -226,8 +226,8 @@ def test_the_short_stream_is_the_beginning_of_the_long_one(monkeypatch):
     cells = [(suite, task) for suite in ("stress/64x64", "stress/noracl") for task in (1, 50, 51, 100)]
     frame = pd.DataFrame(cells, columns=["suite", "task"])
     monkeypatch.setattr(results, "runs", lambda *tables: frame if tables == ("stress",) else None)
-    assert results_of("stress50", PARAMS.stress).values.tolist() == [["stress/noracl", 1], ["stress/noracl", 50]]
-    assert len(results_of("stress100", PARAMS.stress)) == 8
+    assert results_of("stress50", PARAMS).values.tolist() == [["stress/noracl", 1], ["stress/noracl", 50]]
+    assert len(results_of("stress100", PARAMS)) == 8
 
 
 def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):

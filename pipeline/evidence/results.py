@@ -20,6 +20,7 @@ SAME_IN_THE_PAPER = [("main", "2L NORACL"), ("ablations", "full"), ("sensitivity
 #: Results that are not one row per run and task.
 OTHER = ("theory", "transfer")
 BEYOND = "beyond"  # the folder of results that answer what the paper does not show
+BOUNDS = f"{BEYOND}/bounds"
 READINGS = "readings"  # the folder of results under other readings of the paper, which no table mixes with the rest
 
 
@@ -40,8 +41,26 @@ def runs(*tables: str) -> pd.DataFrame:
     paths = [path for path in every if not tables or path.parts[-3] in tables]
     if not paths:
         raise FileNotFoundError(f"{RESULTS} has no results of {', '.join(tables) or 'any table'}: run `dvc repro`")
-    frames = [pd.read_csv(path).assign(table=path.parts[-3], suite="/".join(path.parts[-3:-1])) for path in paths]
-    return _with_rows(pd.concat(frames, ignore_index=True))
+    return pd.concat(map(_read, paths), ignore_index=True)
+
+
+def suite(name: str) -> pd.DataFrame:
+    """The results of one suite, as ``runs`` has them."""
+    return _read(RESULTS / name / "runs.csv")
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """One suite's file."""
+    return _with_rows(pd.read_csv(path).assign(table=path.parts[-3], suite="/".join(path.parts[-3:-1])))
+
+
+def with_bounds(found: pd.DataFrame) -> pd.DataFrame:
+    """The results of a table, and as further rows of it the bounds on its benchmarks, if they are computed."""
+    if is_missing(BOUNDS):
+        return found
+    bounds = suite(BOUNDS)
+    own = bounds[bounds["benchmark"].isin(found["benchmark"])].assign(table=found["table"].iloc[0])
+    return pd.concat([found, _with_rows(own)], ignore_index=True)
 
 
 def _with_rows(found: pd.DataFrame) -> pd.DataFrame:

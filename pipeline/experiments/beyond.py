@@ -14,6 +14,7 @@ from pipeline.runs import ways
 from pipeline.runs.run import Run
 
 UNPROTECTED = "none"  # the regulariser that has no strength
+BOUNDS = {"naive": ways.LEARN, "joint": ways.JOINT, "one per task": ways.SEPARATE}  # by name, how each is computed
 FASHION = "fashion_"  # in front of the name of a benchmark on MNIST: the same on Fashion-MNIST
 
 
@@ -83,7 +84,7 @@ def bounds(make: Builder, suite: str) -> list[Run]:
     for benchmark, network in asked.networks.items():
         hidden = deepest(params, benchmark, network)
         settings = protected(params.settings(benchmark, hidden, **STATIC), UNPROTECTED, 0.0)
-        for method, how in (("naive", ways.LEARN), ("joint", ways.JOINT), ("one per task", ways.SEPARATE)):
+        for method, how in BOUNDS.items():
             runs = [make.run(suite, benchmark, method, seed, settings) for seed in params.seeds]
             found += [replace(run, how=how) for run in runs]
     return found

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from pipeline.config import Params
 from pipeline.evidence import results
+from pipeline.experiments.beyond import BOUNDS
 from pipeline.paths import FIGURES
 from pipeline.report import style
 from pipeline.report.labels import benchmark_title
@@ -57,7 +58,7 @@ def accuracy(params: Params) -> Chart:
                 look = style.look(str(method))
                 how = {"color": look["color"], "dash": dashes(look["linestyle"]), "shape": look["marker"]}
                 sd = short(own[f"{column}_sd"]) if own[f"{column}_sd"].any() else None
-                name = str(method) if method == "NORACL" else f"static, {method}"
+                name = str(method) if method in ("NORACL", *BOUNDS) else f"static, {method}"
                 lines.append(series(name, own["task"], own[f"{column}_mean"], sd=sd, **how))
             panels.append({"title": title, "x": "task", "series": lines})
         options.append({"name": benchmark_title(str(benchmark), params), "panels": panels})

@@ -97,7 +97,7 @@ def table_of(name: str, params: Params, matches: Matches) -> dict[str, Any]:
         "benchmarks": [benchmark_title(benchmark, params) for benchmark in dict.fromkeys(frame["benchmark"])],
         "extra": list(extra.values()),
         "rows": rows,
-        "seeds": ", ".join(map(str, sorted(set(frame["seeds"])))),
+        "seeds": " or ".join(map(str, sorted(set(frame["seeds"])))),
         "matches": matches,
     }
 

@@ -19,7 +19,6 @@ from pipeline.paths import PAPER, TABLES, VERDICTS
 from pipeline.report import contradictions_table, costs_table, readings_table, readme, theory_table
 from pipeline.report.comparison import COLUMNS, compare
 from pipeline.report.labels import benchmark_title, provenance_line
-from pipeline.sections import Stress
 
 LEGEND = "Ours, then the paper's in brackets; ✓ matches, ▲ is higher than, ▼ is lower than the paper's."
 CHOSEN = "\\* marks cells that helped to choose the configuration."
@@ -122,25 +121,27 @@ def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], params: Par
     notes += [CHOSEN] if "yes" in set(table["selected_on"]) else []
     notes += [CONTRADICTED] if marked(table) else []
     notes += [RELEASED[source] for source in sorted(set(table["released_source"].dropna()))]
-    notes += ["One seed." if seeds == [1] else f"Mean ± deviation over {', '.join(map(str, seeds))} seeds."]
+    notes += ["One seed." if seeds == [1] else f"Mean ± deviation over {' or '.join(map(str, seeds))} seeds."]
     return markdown.table(["", *heads, *extra.values()], rows, " ".join([*notes, provenance_line(machines)]))
 
 
-def results_of(name: str, stress: Stress) -> pd.DataFrame:
-    """The results behind a table; the short stress test is the first tasks of the long one, of some methods."""
-    runs = results.runs(kind(name))
+def results_of(name: str, params: Params) -> pd.DataFrame:
+    """The results behind a table, with bounds where it has benchmarks; the short stress test begins the long one."""
     if kind(name) == results.BEYOND:
-        return runs[runs["suite"] == f"{results.BEYOND}/{name}"].reset_index(drop=True)
+        return results.suite(f"{results.BEYOND}/{name}")
+    runs = results.runs(kind(name))
+    if name in {benchmark.table for benchmark in params.benchmarks.values()}:
+        return results.with_bounds(runs)
     if kind(name) != "stress":
         return runs
-    tasks = int(name.removeprefix("stress"))
+    tasks, stress = int(name.removeprefix("stress")), params.stress
     left_out = [f"stress/{network}" for network in stress.long_only] if tasks == stress.short else []
     return runs[(runs["task"] <= tasks) & ~runs["suite"].isin(left_out)].reset_index(drop=True)
 
 
 def build_table(name: str, params: Params) -> pd.DataFrame:
     """A table, ours beside the paper's."""
-    runs, selected = results_of(name, params.stress), pd.read_csv(PAPER / "selected_on.csv")
+    runs, selected = results_of(name, params), pd.read_csv(PAPER / "selected_on.csv")
     chosen, contradicted = selected[selected["table"] == name], contradictions.concerned(contradictions.find(), name)
     theirs, released = results.paper(name), results.released(name)
     return compare(runs, theirs, chosen, params.tolerances, released, contradicted)
