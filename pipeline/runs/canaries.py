@@ -43,6 +43,8 @@ STREAMS: dict[str, StreamSection] = {
 }
 
 STEPS = OptimisationSettings(32, rate_first=0.1, rate_later=0.02, epochs_first=3, epochs_later=5)
+#: Mini-batches of Fisher, by estimator; with 3, a sample of a batch canary lies on a ReLU's kink, where CPUs disagree.
+BATCHES = {"per_sample": 3, "batch": 5}
 RULE = ("trigger", "init", "tau_start", "ed_layers", "boost")
 #: Settings that a route names where they are unusual: the field, its usual value, and the words for any other.
 SWITCHES = (
@@ -88,7 +90,7 @@ def route_of(run: "Run") -> Route:
         init=own.init,
         regulariser=own.regulariser,
         optimisation=replace(STEPS, clip_by=by, clip=STEPS.clip if by == "norm" else 0.02),
-        fisher=replace(own.fisher, batches=3),
+        fisher=replace(own.fisher, batches=BATCHES[own.fisher.estimator]),
         ewc=EWCSettings(strength=50.0, decay=0.8, start=own.ewc.start, half=own.ewc.half),
         growth=GrowthSettings(percentile=100, cooldown=1, schedule=(0, 2), loss_window=1, loss_improvement=1, **rule),
     )
