@@ -38,7 +38,7 @@ class Scale:
 
 
 FULL = Scale(  # the paper's epochs, on all of MNIST
-    looks=(8, 16, 32),
+    looks=(16, 128),
     steps=234,
     epochs=(10, 30),
     tasks=100,

@@ -87,11 +87,12 @@ def compare(
 ) -> Line:
     """Measure until the limit is found kept after one of these numbers of rounds; only after the last it can be missed.
 
-    Without a limit the second number of rounds is enough. ``detail`` is told the median seconds of both sides.
+    Without a limit the first number of rounds is enough. ``detail`` is told the median seconds of both sides.
     """
+    looks = looks if limit is not None else looks[:1]
     print(f"measuring {what}: at most {looks[-1]} rounds …", file=sys.stderr, flush=True)
     pairs: list[Pair] = []
-    for look in looks if limit is not None else looks[:2]:
+    for look in looks:
         pairs += itertools.islice(rounds, look - len(pairs))
         found = of_median([one / other for one, other in pairs], len(looks))
         if limit is not None and verdict(limit, found) == HOLDS:
