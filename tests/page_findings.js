@@ -32,6 +32,7 @@ addEventListener("load", async () => {
   findings.height = document.documentElement.scrollHeight;
   findings.folded = [...document.querySelectorAll("main > section > details:not([open])")].map((one) => one.parentElement.id);
   const nav = document.querySelector("nav");
+  findings.first = document.querySelector(".answer").getBoundingClientRect().bottom < 900;
   scrollTo(0, 3000);
   findings.bar = nav.getBoundingClientRect().top;
   scrollTo(0, 0);

@@ -73,6 +73,7 @@ def test_what_is_not_computed_is_not_judged():
     questions = page.judged(QUESTIONS)
     waiting = [one for one in questions if one["missing"] == len(one["parts"])]
     assert section.count("not computed yet") == len(waiting)
+    assert '<details class="fold">' in section, "the page stays short when they are computed"
     assert f"{len(questions) - len(waiting)} of {len(questions)} questions computed" in section
     assert "On the paper's numbers" not in section, "it has none"
 

@@ -264,7 +264,7 @@ def test_the_page_has_every_number_of_every_reading(shown, made_up):
     views = {view["name"]: view for view in shown["views"]}
     assert list(views) == ["base", *PARAMS.readings]
     assert shown["computed"] == ["boost", "from zero", "no half"]
-    assert "jax defaults" in shown["missing"]
+    assert "JAX defaults" in shown["missing"]
     main, ablations = views["no_half"]["tables"]
     assert [row["name"] for row in main["rows"]] == ["2L small", "2L medium", "2L large", "2L NORACL"]
     assert len(ablations["rows"]) == 1 + len(VARIANTS)

@@ -25,6 +25,15 @@ TABLES = {
 }
 
 
+#: Words in the name of a reading that are not written in small letters.
+SPELLED = {"jax": "JAX", "fisher": "Fisher"}
+
+
+def reading_title(reading: str) -> str:
+    """What people call a reading of the paper."""
+    return " ".join(SPELLED.get(word, word) for word in reading.split("_"))
+
+
 def benchmark_title(benchmark: str, params: Params) -> str:
     """A benchmark for people; an image size that was compared counts as one, and so does Fashion-MNIST for MNIST."""
     image = params.encoder.images.get(benchmark.removeprefix("size_"))

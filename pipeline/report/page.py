@@ -95,6 +95,7 @@ def table_of(name: str, params: Params, matches: Matches) -> dict[str, Any]:
         "paper": paper,
         "command": f"dvc repro {' '.join(dict.fromkeys(stages))} tables",
         "benchmarks": [benchmark_title(benchmark, params) for benchmark in dict.fromkeys(frame["benchmark"])],
+        "compared": bool(frame[["paper_params", "paper_acc"]].notna().any(axis=None)),
         "extra": list(extra.values()),
         "rows": rows,
         "seeds": " or ".join(map(str, sorted(set(frame["seeds"])))),
@@ -154,6 +155,7 @@ def build(params: Params) -> str:
     found, questions, names = judged(CLAIMS), judged(QUESTIONS), tables.names(params)
     parts = {part["id"]: part["verdict"] for claim in found for part in claim["parts"]}
     verdicts = [claim["overall"] for claim in found]
+    computed = [one for one in questions if one["missing"] < len(one["parts"])]
     readings, drawings = readings_page.comparison(found, params), figures()
     matches: dict[str, Matches] = json.loads(VERDICTS.read_text(encoding="utf-8"))
     tally = matches[tables.ALL]
@@ -170,7 +172,7 @@ def build(params: Params) -> str:
         summary=summary.sentences(found, readings, tally, params),
         readings=readings,
         questions=questions,
-        answered=sum(one["missing"] < len(one["parts"]) for one in questions),
+        answered=[(verdict, sum(one["overall"] == verdict for one in computed)) for verdict in MARKS],
         legend=LEGEND,
         tally=tally,
         tables=[table_of(name, params, matches[name]) for name in names],

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pipeline.config import Params
-from pipeline.evidence.intervals import HOLDS
+from pipeline.evidence.intervals import FAILS, HOLDS
 from pipeline.evidence.readings import (
     CATEGORIES,
     DEPENDS,
@@ -23,8 +23,8 @@ from pipeline.evidence.readings import (
     steps,
 )
 from pipeline.readings import BASE
-from pipeline.report.labels import benchmark_title, table_title
-from pipeline.report.readings_table import CELLS, CLAIMS, PARTS, REPLACED, title, words
+from pipeline.report.labels import benchmark_title, reading_title, table_title
+from pipeline.report.readings_table import CELLS, CLAIMS, PARTS, REPLACED, words
 from pipeline.report.tables import cell_of, grid
 
 Listed = dict[str, Any]  # what the template reads
@@ -48,6 +48,7 @@ CHOICES = {
     r"benchmarks\.(\w+)\.stream\.pairs": "which classes are paired on {}",
     r"benchmarks\.(\w+)\.stream\.interpolation": "how images are rotated on {}",
 }
+SIDES = (("holds", HOLDS), ("fails", FAILS))
 
 
 def choice(key: str, params: Params) -> str:
@@ -110,7 +111,7 @@ def view(name: str, parts: pd.DataFrame, cells: pd.DataFrame, listed: list[Liste
     """Everything that the page shows of one reading."""
     return {
         "name": name,
-        "title": title(name),
+        "title": reading_title(name),
         "computed": name in set(cells["reading"]),
         "why": params.readings[name].why if name != BASE else "",
         "changes": changes(name, params),
@@ -130,7 +131,7 @@ def decisions(own: Changes, verdicts: Verdicts, statements: dict[str, str], para
             for claim in step.claims
             if claim in statements
         ]
-        names = {"title": title(step.reading), "against": title(step.against)}
+        names = {"title": reading_title(step.reading), "against": reading_title(step.against)}
         found += [names | {"choices": choices(step.keys, params), "claims": turned}] if turned else []
     return found
 
@@ -141,14 +142,22 @@ def authors(claims: pd.DataFrame, own: Changes, params: Params) -> Listed:
     statements = dict(zip(depending["claim"], depending["statement"], strict=True))
     turning = depending[depending["turns"] == "yes"].groupby("reading", sort=False)["claim"]
     decided = decisions(own, verdicts_of(claims), statements, params)
-    explained = {claim["claim"] for one in decided for claim in one["claims"]}
+    explained, verdicts = {claim["claim"] for one in decided for claim in one["claims"]}, verdicts_of(claims)
     idle = [name for name in own if name not in turning.groups]
     return {
         "turned": {str(name): list(which) for name, which in turning},
         "decided": decided,
-        "unexplained": [claim for claim in statements if claim not in explained],
+        "unexplained": [
+            {"claim": claim, "statement": statement}
+            | {
+                side: [(name, reading_title(name)) for name in own if verdicts[claim][name] == one]
+                for side, one in SIDES
+            }
+            for claim, statement in statements.items()
+            if claim not in explained
+        ],
         "idle": {
-            "readings": list(map(title, idle)),
+            "readings": list(map(reading_title, idle)),
             "choices": choices((key for name in idle for key in own[name]), params),
         },
     }
@@ -179,6 +188,7 @@ def comparison(listed: list[Listed], params: Params) -> Listed:
     compared = [claim for claim in listed if kinds[claim["claim"]] != OUTSIDE]
     views = [view(name, parts, cells, compared, params) for name in (BASE, *params.readings)]
     own = {one["name"]: params.readings[one["name"]].changes for one in views[1:] if one["computed"]}
+    settled = claims.groupby("claim", sort=False)["where_settled"].first()
     by_kind = {kind: [one for one in compared if kinds[one["claim"]] == kind] for kind in CATEGORIES}
     return authors(claims, own, params) | {
         "views": views,
@@ -187,8 +197,10 @@ def comparison(listed: list[Listed], params: Params) -> Listed:
         "missing": [one["title"] for one in views if not one["computed"]],
         "claims": compared,
         "verdicts": verdicts_of(claims),
+        "known": set(claims["verdict"]) - {NOT_AFFECTED},
         "words": {str(claim): words(rows.iloc[0]) for claim, rows in claims.groupby("claim", sort=False)},
         "by_kind": by_kind,
+        "settled": {str(claim): str(verdict) for claim, verdict in settled.items()},
         "shown": [kind for kind in CATEGORIES if by_kind[kind] or kind not in (OUTSIDE, WAITING)],
         "definitions": CATEGORIES,
         "kept": kept_parts(parts, [one for one in compared if kinds[one["claim"]] != EVERY]),

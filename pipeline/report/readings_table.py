@@ -25,14 +25,10 @@ from pipeline.evidence.readings import (
 from pipeline.paths import PAPER, TABLES
 from pipeline.readings import BASE
 from pipeline.report.comparison import COLUMNS, compare
+from pipeline.report.labels import reading_title
 
 PARTS, CLAIMS, CELLS = (TABLES / f"{name}.csv" for name in ("readings", "readings_claims", "readings_cells"))
 REPLACED = ("main", "ablations")  # the tables that a reading replaces, the first of them in part
-
-
-def title(reading: str) -> str:
-    """What people call a reading."""
-    return reading.replace("_", " ")
 
 
 def runs_under(reading: str, params: Params) -> pd.DataFrame | None:
@@ -96,8 +92,8 @@ def to_markdown(table: pd.DataFrame, absent: Sequence[str]) -> str:
     signs = ", ".join(f"{mark} {verdict}" for verdict, mark in MARKS.items() if verdict != NOT_AFFECTED)
     notes = [f"{signs}. Of each claim, only the parts on two-layer networks and ablations are compared."]
     notes += ["; ".join(f"**{name}**: {words}" for name, words in CATEGORIES.items()) + "."]
-    notes += [f"Not computed yet: {', '.join(map(title, absent))}."] if absent else []
-    return markdown.table(("claim", *map(title, readings), "all readings", "parts compared"), rows, *notes)
+    notes += [f"Not computed yet: {', '.join(map(reading_title, absent))}."] if absent else []
+    return markdown.table(("claim", *map(reading_title, readings), "all readings", "parts compared"), rows, *notes)
 
 
 def build(params: Params) -> dict[Path, str]:

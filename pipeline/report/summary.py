@@ -1,4 +1,4 @@
-"""The answer in five sentences, each of which a reviewer can quote; all that they say comes from the evidence."""
+"""The answer in a few sentences that a reviewer can quote; all that they say comes from the evidence."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,15 +16,18 @@ VERBS = {
     FAILS: ("does not hold", "do not hold"),
     UNDECIDED: ("is undecided", "are undecided"),
 }
+#: The same of parts, in short.
+OF_PARTS = VERBS | {FAILS: ("fails", "fail")}
 #: The same over all readings.
 OVER_ALL = {
+    EVERY: ("holds under all", "hold under all"),
+    NONE: ("fails under all", "fail under all"),
     DEPENDS: ("depends on the reading", "depend on the reading"),
-    EVERY: ("holds under every reading", "hold under every reading"),
-    NONE: ("holds under no reading", "hold under no reading"),
-    OPEN: ("is undecided under some reading", "are undecided under some reading"),
+    OPEN: ("is undecided under some", "are undecided under some"),
     WAITING: ("still lacks results", "still lack results"),
 }
-CENTRAL = "in its abstract and its list of contributions"
+CENTRAL = "from its abstract or contributions"
+NAMED = 3  # so many claims that depend on the reading are quoted at the top
 
 
 def central(claim: Listed) -> bool:
@@ -32,9 +35,9 @@ def central(claim: Listed) -> bool:
     return "abstract" in claim["where"] or "contribution" in claim["where"]
 
 
-def said(count: int, kind: str) -> str:
-    """A number of claims and what all readings together say of them."""
-    return f"{count or 'none'} {OVER_ALL[kind][count > 1]}"
+def said(count: int, verbs: tuple[str, str]) -> str:
+    """A number of claims and what they do."""
+    return f"{count or 'none'} {verbs[count > 1]}"
 
 
 def joined(texts: Iterable[str]) -> Markup:
@@ -43,19 +46,19 @@ def joined(texts: Iterable[str]) -> Markup:
     return Markup(", ").join(first) + " and " + last if first else last
 
 
-def counted(count: int, verb: str) -> str:
-    """A number of parts and what they do."""
-    return f"{count or 'none'} {verb}{'' if count > 1 else 's'}"
+def linked(claim: Listed) -> Markup:
+    """A claim in its own words."""
+    return Markup('“<a href="#claim-{}">{}</a>”').format(claim["claim"], claim["statement"])
 
 
 def quoted(claim: Listed) -> Markup:
-    """A claim in its own words; if it does not hold as a whole, how many of its parts hold and fail."""
+    """A claim in its own words; if it does not hold as a whole, what becomes of its parts."""
     verdicts = [part["verdict"] for part in claim["parts"]]
-    text = Markup('“<a href="#claim-{}">{}</a>”').format(claim["claim"], claim["statement"])
     if len(verdicts) == 1 or claim["overall"] == HOLDS:
-        return text
-    held, failed = counted(verdicts.count(HOLDS), "hold"), counted(verdicts.count(FAILS), "fail")
-    return text + f" (of its {len(verdicts)} parts {held}, {failed})"
+        return linked(claim)
+    first, *rest = [(verdicts.count(one), verbs) for one, verbs in OF_PARTS.items() if one in verdicts]
+    start = f"{first[0]} of its {len(verdicts)} parts {first[1][first[0] > 1]}"
+    return linked(claim) + f" ({joined([start, *(said(*one) for one in rest)])})"
 
 
 def on_claims(claims: list[Listed], verdict: str) -> Markup:
@@ -65,36 +68,60 @@ def on_claims(claims: list[Listed], verdict: str) -> Markup:
     if not own or not any(map(central, claims)):
         return Markup.escape(f"{start}.")
     chosen = [quoted(claim) for claim in own if central(claim)]
-    which = ("these: " if chosen[1:] else "this one: ") + joined(chosen) if chosen else "none"
-    return Markup("{}; of those {}, {}.").format(start, CENTRAL, which)
+    if not chosen:
+        return Markup.escape(f"{start}, {'none of them' if own[1:] else 'and it is not'} {CENTRAL}.")
+    some, all_ = f"including {len(chosen) if chosen[1:] else 'one'} ", "all " if own[1:] else ""
+    which = some if len(chosen) < len(own) else all_
+    return Markup("{}, {}{}: {}.").format(start, which, CENTRAL, joined(chosen))
+
+
+def dependence(claim: Listed, readings: Listed) -> Markup:
+    """What a claim depends on: a choice, if one could be named, or else under which readings it holds and does not."""
+    for one in readings["decided"]:
+        if claim["claim"] in [turned["claim"] for turned in one["claims"]]:
+            return linked(claim) + f" depends on {joined(one['choices'])}"
+    (sides,) = (one for one in readings["unexplained"] if one["claim"] == claim["claim"])
+    link = Markup('<a href="#reading-{}">{}</a>')
+    holds, fails = (joined(link.format(*one) for one in sides[side]) for side in ("holds", "fails"))
+    return linked(claim) + " holds under " + holds + ", but not under " + fails
 
 
 def on_readings(readings: Listed) -> Markup:
     """Which claims depend on how one reads the paper, as far as other readings are computed."""
     others, computed, by_kind = len(readings["views"]) - 1, len(readings["computed"]), readings["by_kind"]
-    total = f"{others} other reading{'s' if others > 1 else ''}"
     if not computed:
+        total = f"{others} other reading{'s' if others > 1 else ''}"
         why = f"of {total} of the paper none is computed yet" if others else "no other reading of it is listed yet"
         return Markup.escape(f"Which claims depend on how one reads the paper is not known: {why}.")
-    links = [Markup('<a href="#claim-{0}">{0}</a>').format(claim["claim"]) for claim in by_kind[DEPENDS]]
-    which = Markup(" ({})").format(joined(links)) if links else ""
-    rest = [said(len(by_kind[kind]), kind) for kind in (EVERY, NONE, OPEN, WAITING) if by_kind[kind]]
-    start = f"Of the {len(readings['claims'])} claims that another reading of the paper could change, "
-    far = f"so far, with {computed} of {total} computed" if readings["missing"] else f"with {total} computed"
-    return Markup.escape(start) + joined([said(len(links), DEPENDS) + which, *rest]) + f", {far}."
+    count, depending, open_ = len(readings["claims"]), by_kind[DEPENDS], by_kind[OPEN]
+    far = (f"{computed + 1} of ", " (the others are not computed yet)") if readings["missing"] else ("", "")
+    text = Markup.escape(f"Of the {f'{count} claims' if count > 1 else 'one claim'} that our ")
+    text += Markup('<a href="#readings">{}{} readings</a> of the paper{} could change, ').format(
+        far[0], others + 1, far[1]
+    )
+    parts = [said(len(by_kind[kind]), OVER_ALL[kind]) for kind in OVER_ALL if by_kind[kind] or kind in (EVERY, NONE)]
+    text += joined(parts)
+    settled = [readings["settled"][claim["claim"]] for claim in open_]
+    if found := [said(settled.count(one), VERBS[one]) for one in (HOLDS, FAILS) if one in settled]:
+        text += f" (where settled, {joined(found)})"
+    if not depending:
+        return text + "."
+    named = sorted(depending, key=lambda claim: not central(claim))[:NAMED]
+    more = f"; and {len(depending) - len(named)} more" if depending[NAMED:] else ""
+    return text + ". " + Markup("; ").join(dependence(claim, readings) for claim in named) + f"{more}."
 
 
 def on_certainty(tally: Listed, params: Params) -> Markup:
     """What the verdicts rest on, and how like the authors' networks ours are."""
     seeds, cells, free = len(params.seeds), tally["accuracy"]["all"], tally["accuracy"]["held_out"]
-    text = f"Verdicts are by 95 % intervals over {seeds} seed{'s' if seeds > 1 else ''}"
-    text += ", and one in twenty of such intervals misses by chance"
+    text = f"Verdicts rest on 95 % intervals over {seeds} seed{'s' if seeds > 1 else ''}"
+    text += ", of which about one in twenty misses by chance."
     if not cells["cells"]:
-        return Markup.escape(f"{text}.")
-    text += f"; our accuracies match the paper's in {cells['match']} of {cells['cells']} cells"
+        return Markup.escape(text)
+    text += f" Our accuracies match the paper's in {cells['match']} of {cells['cells']} cells of its tables"
     if free["cells"] not in (0, cells["cells"]):
-        text += f", and in {free['match']} of the {free['cells']} that had no say in what we chose where it is silent"
-    return Markup.escape(f"{text}: as far as they do not, our networks may not be the authors'.")
+        text += f", and in {free['match']} of the {free['cells']} that played no part in our choices where it is silent"
+    return Markup.escape(f"{text}; elsewhere our networks may differ from the authors'.")
 
 
 def sentences(claims: list[Listed], readings: Listed, tally: Listed, params: Params) -> list[tuple[str, Markup]]:
@@ -102,4 +129,4 @@ def sentences(claims: list[Listed], readings: Listed, tally: Listed, params: Par
     found = [(verdict, on_claims(claims, verdict)) for verdict in VERBS]
     if missing := [claim["claim"] for claim in claims if claim["missing"]]:
         found[-1] = (UNDECIDED, found[-1][1] + f" Results are still missing for {len(missing)} of all claims.")
-    return [*found, ("reading", on_readings(readings)), ("how sure", on_certainty(tally, params))]
+    return [*found, ("by reading", on_readings(readings)), ("how sure", on_certainty(tally, params))]
