@@ -12,8 +12,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], *notes: str) -
 
 
 def number(value: float, digits: int = 3) -> str:
-    """At most this many significant digits, with a real minus; – for a number that there is not."""
-    return "–" if math.isnan(value) else f"{value:.{digits}g}".replace("-", "−")
+    """At most this many significant digits, all of a whole number's; a real minus; – for a number that there is not."""
+    if math.isnan(value):
+        return "–"
+    whole = 10**digits <= round(abs(value)) < 10**6
+    return (f"{value:.0f}" if whole else f"{value:.{digits}g}").replace("-", "−")
 
 
 def thousands(value: float, sd: float = math.nan) -> str:

@@ -67,8 +67,8 @@ def hours_markdown(params: Params) -> str:
         rows.append(["stress tests" if table == "stress" else table, len(seconds), *(f"{h:.2f} h" for h in hours)])
     rows.append(["all", sum(map(len, tables.values())), *(f"**{h:.2f} h**" for h in total)])
     note = "A run takes one core. A run that two tables share is counted in the first. No table ends before its "
-    note += "longest run. Seconds of the processor"
-    note += f"; wall-clock beside other work, so too long, for {', '.join(wall_clock)}." if wall_clock else "."
+    note += "longest run. Hours are those of the processor"
+    note += f"; for {', '.join(wall_clock)} they are wall-clock beside other work, so too long." if wall_clock else "."
     note += f" Not computed yet, and not counted: {', '.join(missing)}." if missing else ""
     return markdown.table(("table", "runs", "1 core", "2 cores", "16 cores (by calculation)"), rows, note)
 
