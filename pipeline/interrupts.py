@@ -17,7 +17,7 @@ def way_back() -> str:
     """How to undo a stage that DVC began: before it runs one, DVC removes what the stage wrote the last time."""
     if "DVC_STAGE" not in os.environ:
         return ""
-    return "\nTo undo instead: git restore params.yaml dvc.lock reports (brings back what is committed)"
+    return "\nTo undo instead: git checkout HEAD -- params.yaml dvc.lock reports (brings back what is committed)"
 
 
 def _end(number: int, frame: FrameType | None) -> None:

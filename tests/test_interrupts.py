@@ -96,7 +96,7 @@ def test_a_stage_that_dvc_began_says_how_to_undo_it(begun, seconds):
     os.killpg(process.pid, signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert "Traceback" not in output
-    assert output.splitlines()[-1].startswith("To undo instead: git restore params.yaml dvc.lock reports")
+    assert output.splitlines()[-1].startswith("To undo instead: git checkout HEAD -- params.yaml dvc.lock reports")
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs /proc")
