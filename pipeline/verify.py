@@ -145,19 +145,23 @@ def odds(sample: int, runs: int) -> str:
     """The same for some numbers of forged runs, in words."""
     cases = {"1 run is": 1, "10 % of the runs are": math.ceil(runs / 10), "half are": math.ceil(runs / 2)}
     parts = [f"{found_with(forged, sample, runs):.1%} if {words} forged" for words, forged in cases.items()]
-    return f"{sample} of {runs} runs are drawn. Such a draw finds a forgery with probability {', '.join(parts)}."
+    return (
+        f"{sample} of {runs} runs are drawn. Such a draw finds a forgery among these {runs} "
+        f"with probability {', '.join(parts)}."
+    )
 
 
 def _arguments(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m pipeline verify", description=__doc__)
     parser.add_argument("benchmark", nargs="?", help="such as permuted_mnist")
-    parser.add_argument("row", nargs="?", help="as the table calls it, such as '2L small', 'init he' or 'gamma=0.80'")
+    parser.add_argument("row", nargs="*", help="as the table calls it, such as '2L small', 'init he' or 'gamma=0.80'")
     parser.add_argument("--seed", type=int, help="one seed of that row; all of them otherwise")
     parser.add_argument("--suite", help="only this suite, such as main/split_mnist-noracl")
     parser.add_argument("--seconds", type=float, help="only runs that took at most this long on one core")
     parser.add_argument("--sample", type=int, metavar="N", help="draw N of the runs")
     parser.add_argument("--draw", type=int, help="repeats an earlier draw; a new one otherwise")
-    given = parser.parse_args(arguments)
+    given = parser.parse_intermixed_args(arguments)
+    given.row = " ".join(given.row) or None
     if not (given.benchmark or given.suite) and given.sample is None:
         parser.error("name a run, such as `permuted_mnist '2L small' --seed 3`, a suite, or a --sample")
     if given.sample is not None and given.sample < 1:
@@ -171,7 +175,7 @@ def chosen(runs: Sequence[Run], given: argparse.Namespace) -> list[Run]:
     for name in ("suite", "benchmark", "row", "seed"):
         if (wanted := getattr(given, name)) is not None:
             known = {run: row_of(run) if name == "row" else getattr(run, name) for run in found}
-            found = [run for run in found if known[run] == wanted]
+            found = [run for run in found if str(known[run]).replace("×", "x") == str(wanted).replace("×", "x")]
             if not found:
                 others = ", ".join(dict.fromkeys(map(str, known.values())))
                 raise StageError(f"there is no {name} {wanted!r}, only {others}")

@@ -82,6 +82,13 @@ def test_a_draw_is_from_all_tables_and_can_be_repeated(named):
     assert named("--sample", "5", "--draw", "1")[0] != named("--sample", "5", "--draw", "2")[0]
 
 
+def test_a_row_can_be_typed_without_quotes_and_without_a_sign_that_keyboards_lack(named):
+    assert named("permuted_mnist", "2L", "small", "--seed", "3") == named("permuted_mnist", "2L small", "--seed", "3")
+    assert named("--seed", "3", "permuted_mnist", "2L", "small") == named("permuted_mnist", "2L small", "--seed", "3")
+    (run,), _ = named("split_cifar10", "128x128", "--seed", "0")
+    assert run.method == "128×128"
+
+
 def test_slow_runs_can_be_left_out(named):
     runs, said = named("--sample", "99999", "--seconds", "20")
     assert 0 < len(runs) < len(verify.committed_runs(load()))
@@ -136,6 +143,6 @@ def test_the_odds_are_those_of_all_draws(forged, sample, runs):
 
 def test_the_odds_in_words():
     assert verify.odds(10, 100) == (
-        "10 of 100 runs are drawn. Such a draw finds a forgery with probability 10.0% if 1 run is forged, "
-        "67.0% if 10 % of the runs are forged, 99.9% if half are forged."
+        "10 of 100 runs are drawn. Such a draw finds a forgery among these 100 with probability 10.0% if 1 run is "
+        "forged, 67.0% if 10 % of the runs are forged, 99.9% if half are forged."
     )
