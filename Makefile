@@ -26,8 +26,8 @@ test: $(READY)             ## all tests and checks; what CI runs
 	python -m pipeline verify --sample 2 --seconds 20
 
 compare: $(READY)          ## what an experiment changed: parameters and metrics; the workspace, or EXP=name
-	dvc params diff HEAD $(EXP)
-	dvc metrics diff HEAD $(EXP)
+	dvc params diff --no-path HEAD $(EXP)
+	dvc metrics diff HEAD$(EXP:%= %) | sed -E 's#^Path {16}#Path#; s#^reports/metrics/##'
 
 bench: $(VENV)/bench/.ready   ## speed as ratios, also to JAX and Avalanche, which it installs; takes about 10 minutes
 	dvc repro download@mnist
