@@ -48,6 +48,7 @@ TINY = {
     "sensitivity": {"gamma": [0.8], "percentile": [10.0], "epsilon": [0.01]},
     "reading_seeds": [0],
     "readings": {"boost": {"why": "One reading is enough to see that they work.", "changes": {"noracl.boost": 3.0}}},
+    "beyond": {"controls": {"benchmarks": ["split_mnist"], "init": ["zero"]}},
     "theory": {"widths": [8], "tasks": 32, "inputs": 16, "few_inputs": 8, "neurons": [1]},
     "compute": {"workers": 1},
 }
@@ -73,7 +74,7 @@ def merge(into: dict, changes: dict) -> dict:
         if (
             isinstance(value, dict)
             and isinstance(into.get(key), dict)
-            and key not in ("mlp", "heads", "weights", "readings")
+            and key not in ("mlp", "heads", "weights", "readings", "beyond")
         ):
             merge(into[key], value)
         else:

@@ -10,7 +10,7 @@ from pipeline.evidence.verdicts import counts, verdict
 from pipeline.experiments.suites import suites
 from pipeline.report import costs_table, readme
 from pipeline.report.tables import CONTRADICTED, RELEASED, compare, results_of, to_markdown
-from pipeline.sections import Reading
+from pipeline.sections import Beyond, Reading
 
 NAN = math.nan
 PARAMS = load()
@@ -77,6 +77,12 @@ def test_a_cell_is_mean_and_deviation_over_seeds_after_the_last_task():
 def test_a_number_is_rounded_once_and_a_deviation_has_its_unit():
     table = compare(made_up([0.778502, 0.778502], [42_720, 40_920]), NO_PAPER, NO_PAPER, LIMITS)
     assert "| 2L NORACL | 41.8k ± 1.3k | 77.9 ± 0.0 |" in to_markdown(table, [MACHINE], PARAMS, {})
+
+
+def test_benchmarks_of_any_length_keep_their_order_where_the_paper_has_none():
+    long, short = made_up([0.8], [1000]), made_up([0.7], [1000]).query("task == 1")
+    runs = pd.concat([long, short.assign(benchmark="a")], ignore_index=True)
+    assert compare(runs, NO_PAPER, NO_PAPER, LIMITS)["benchmark"].tolist() == ["b", "a"]
 
 
 def beside(released, contradicted, accuracies=(0.5,), **paper):
@@ -232,7 +238,7 @@ def test_the_short_stream_is_the_beginning_of_the_long_one(monkeypatch):
 
 def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     """The full model of the ablations and the default of the sensitivity study are runs of Table 1."""
-    asked = PARAMS.model_copy(update={"readings": {}})
+    asked = PARAMS.model_copy(update={"readings": {}, "beyond": Beyond()})
     for suite in suites(asked).values():
         names = [(run.benchmark, run.method, run.layers, run.seed) for run in suite.runs()]
         frame = pd.DataFrame(names, columns=["benchmark", "method", "layers", "seed"]).assign(total=7200.0)
@@ -248,9 +254,10 @@ def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     }
     assert rows[6] == ["stress tests", "20", "20.00 h", "10.00 h", "1.25 h"]
     assert rows[9] == ["all", "403", "**786.00 h**", "**393.00 h**", "**50.12 h**"]
-    assert rows[-1][0].endswith("so too long, for main, cifar10, cifar10_128, cifar10_sizes, ablations, sensitivity.")
+    wall_clock = "main, cifar10, cifar10_128, cifar10_sizes, ablations, sensitivity"
+    assert rows[-1][0].endswith(f"for {wall_clock} they are wall-clock beside other work, so too long.")
     monkeypatch.setattr(results, "RESULTS", tmp_path / "nowhere")
     boost = Reading(why="The paper may mean this.", changes={"noracl.boost": 3.0})
-    text = costs_table.hours_markdown(PARAMS.model_copy(update={"readings": {"boost": boost}}))
+    text = costs_table.hours_markdown(asked.model_copy(update={"readings": {"boost": boost}}))
     assert "| readings |" not in text
     assert "Not computed yet, and not counted: readings/boost." in text

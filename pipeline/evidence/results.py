@@ -121,9 +121,9 @@ def released(table: str) -> pd.DataFrame:
 
 
 def last_task(results: pd.DataFrame) -> pd.DataFrame:
-    """The last task of each run; a run that could not go on has no numbers there."""
+    """The last task of each run, in the order of the runs; a run that could not go on has no numbers there."""
     run = ["suite", "row", "benchmark", "layers", "seed"]
-    return results.sort_values("task", kind="stable").groupby(run, sort=False).tail(1)
+    return results[results["task"] == results.groupby(run)["task"].transform("max")]
 
 
 def machines(*tables: str) -> list[dict[str, str]]:

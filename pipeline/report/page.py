@@ -155,7 +155,8 @@ def build(params: Params) -> str:
     found, questions, names = judged(CLAIMS), judged(QUESTIONS), tables.names(params)
     parts = {part["id"]: part["verdict"] for claim in found for part in claim["parts"]}
     verdicts = [claim["overall"] for claim in found]
-    computed = [one for one in questions if one["missing"] < len(one["parts"])]
+    computed = [one["overall"] for one in questions if one["missing"] < len(one["parts"])]
+    answers = [(computed.count(verdict), verbs) for verdict, verbs in summary.VERBS.items()]
     readings, drawings = readings_page.comparison(found, params), figures()
     matches: dict[str, Matches] = json.loads(VERDICTS.read_text(encoding="utf-8"))
     tally = matches[tables.ALL]
@@ -172,7 +173,8 @@ def build(params: Params) -> str:
         summary=summary.sentences(found, readings, tally, params),
         readings=readings,
         questions=questions,
-        answered=[(verdict, sum(one["overall"] == verdict for one in computed)) for verdict in MARKS],
+        answered=len(computed),
+        answers=[summary.said(count, verbs) for count, verbs in answers if count],
         legend=LEGEND,
         tally=tally,
         tables=[table_of(name, params, matches[name]) for name in names],
