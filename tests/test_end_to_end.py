@@ -13,8 +13,9 @@ STATIC = {f"static@{benchmark}" for benchmark in BENCHMARKS}
 NORACL = {f"noracl@{benchmark}" for benchmark in BENCHMARKS}
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in BENCHMARKS}
 READINGS = {f"reading@{name}" for name in TINY["readings"]}
+BEYOND = {f"beyond@{name}" for name in TINY["beyond"]}
 STRESS = {f"stress_static@{name}" for name in TINY["stress"]["static"]}
-GROWING = NORACL | ABLATIONS | READINGS | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
+GROWING = NORACL | ABLATIONS | READINGS | BEYOND | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
 EXTRACTION = {f"features@{name}" for name in TINY["encoder"]["images"]}
 FIGURES = {f"figure@{name}" for name in FEW_FIGURES}
 READERS = {"golden", "tables", "claims", "page", "check"}
@@ -44,12 +45,12 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy.change(compute={"workers": 2})
     assert copy.stages_run("dvc", "repro") == {"canaries"}, "where a number is computed must not invalidate it"
     copy.commit("two workers")
-    assert stale(copy, stress={"short": 1}) == set(), "the short stream is the beginning of the long one"
-    assert stale(copy, networks={"mlp": {"small": [[5, 5]], "large": [[6, 6]]}}) == STATIC | READINGS
+    assert stale(copy, stress={"short": 1}) == BEYOND, "the short stream is the beginning of the long one"
+    assert stale(copy, networks={"mlp": {"small": [[5, 5]], "large": [[6, 6]]}}) == STATIC | READINGS | BEYOND
     assert stale(copy, noracl={"gamma": 0.8}) == GROWING | {"noracl@split_cifar10", *COMPARED} - STATIC_HEADS
-    assert stale(copy, heuristics={"fixed_neurons": 7}) == ABLATIONS | READINGS
+    assert stale(copy, heuristics={"fixed_neurons": 7}) == ABLATIONS | READINGS | BEYOND
     rotated = {"rotated_mnist": {"training": {"ewc": {"strength": 10.0}}}}
-    assert stale(copy, benchmarks=rotated) == ROTATED | READINGS
+    assert stale(copy, benchmarks=rotated) == ROTATED | READINGS | BEYOND
     assert stale(copy, reading_seeds=[1]) == READINGS
     assert stale(copy, benchmarks={"rotated_mnist": {"title": "Turned MNIST"}}) == set(), "a title decides no number"
     assert stale(copy, benchmarks={"split_cifar10": {"data": "cifar10_64"}}) == HEADS

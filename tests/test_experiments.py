@@ -11,7 +11,7 @@ import yaml
 from pipeline.config import load
 from pipeline.report import tables
 from tests.conftest import FEW_FIGURES, ROOT, merge
-from tests.test_end_to_end import NORACL, READERS, READINGS, ROTATED, UP_TO_DATE
+from tests.test_end_to_end import BEYOND, NORACL, READERS, READINGS, ROTATED, UP_TO_DATE
 
 
 def test_experiments_run_what_depends_on_a_change_and_show_what_it_did(clone, tmp_path):
@@ -20,7 +20,7 @@ def test_experiments_run_what_depends_on_a_change_and_show_what_it_did(clone, tm
     changes = (f"{place}.training.ewc.strength=0.00001", f"{place}.start=[[5, 5]]")
     ran = copy.stages_run("dvc", "exp", "run", "page", "-S", changes[0], "-S", changes[1], "-n", "try")
     on_results = {f"figure@{name}" for name in FEW_FIGURES}
-    assert ran == ROTATED | READINGS | on_results | READERS - {"check", "golden"} | {"canaries"}
+    assert ran == ROTATED | READINGS | BEYOND | on_results | READERS - {"check", "golden"} | {"canaries"}
     assert UP_TO_DATE in copy.run("dvc", "repro", "page")
     written = yaml.safe_load((copy.folder / "params.yaml").read_text(encoding="utf-8"))["benchmarks"]["rotated_mnist"]
     assert written["training"]["ewc"]["strength"] == "1e-05", "text to PyYAML, a number to DVC and to us"

@@ -43,7 +43,9 @@ def test_a_comment_or_a_refactor_makes_nothing_stale(copy):
 
 def test_a_changed_initialiser_makes_its_own_runs_stale_and_nothing_else(copy):
     """And a record that was computed before the change is not used after it."""
-    copy.change(ablations={"init": ["random", "he"], "benchmarks": ["split_mnist", "rotated_mnist"]}, readings={})
+    copy.change(
+        ablations={"init": ["random", "he"], "benchmarks": ["split_mnist", "rotated_mnist"]}, readings={}, beyond={}
+    )
     before = copy.run("dvc", "repro", "ablations@split_mnist", "ablations@rotated_mnist")
     assert "2 of 4 runs are in the run store" in before
     copy.commit("more ablations")
