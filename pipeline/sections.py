@@ -53,6 +53,7 @@ Seed = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 NotNegative = Annotated[float, Field(ge=0)]
 Positive = Annotated[float, Field(ge=1e-6)]
+Tiny = Annotated[float, Field(ge=1e-12)]
 Digit = Annotated[int, Field(ge=0, le=9)]
 Pair = Annotated[tuple[Digit, Digit], AfterValidator(distinct)]
 Widths = Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(min_length=1, max_length=10)]
@@ -242,13 +243,13 @@ class Controls(Section):
 class UpkeepStrengths(Section):
     seeds: Unique[Seed]
     network: FileName  # one of stress.static
-    grid: Annotated[dict[str, Unique[Positive]], Field(min_length=1), Upkeeps]
+    grid: Annotated[dict[str, Unique[Tiny]], Field(min_length=1), Upkeeps]
 
 
 class Upkeep(Section):
     seeds: Unique[Seed]
     network: FileName  # one of stress.static
-    strengths: Annotated[dict[str, Positive], Field(min_length=1), Upkeeps]
+    strengths: Annotated[dict[str, Tiny], Field(min_length=1), Upkeeps]
 
 
 class Fashion(Section):

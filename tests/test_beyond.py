@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import pandas as pd
 import pytest
 import yaml
 
@@ -237,6 +238,13 @@ def test_strengths_are_those_that_the_rule_has_chosen(tmp_path, monkeypatch):
         "beyond.strengths.grid.l2: 1 is best and an end of the grid: add two more values",
         "beyond.regularisers.strengths.l2 is None, but beyond.strengths has chosen 1",
     ]
+
+
+def test_a_strength_that_does_nothing_is_not_chosen():
+    off, little, much, other = (pd.DataFrame(rows) for rows in ([[1, 0.9]], [[1, 0.8]], [[1, 0.6]], [[0.7, 0.8]]))
+    assert choices.best({1e-8: off, 1e-7: off.copy(), 1e-6: little, 1e-5: much}) == 1e-6
+    assert choices.best({1e-7: off, 1e-6: little, 1e-5: much}) == 1e-7, "nobody knows that it does nothing"
+    assert choices.best({1e-6: much, 1e-5: other, 1e-4: little}) == 1e-5, "equal in the end, but not all along"
 
 
 def test_questions_ask_for_runs_that_params_can_ask_for():

@@ -10,7 +10,7 @@ from pipeline.evidence.verdicts import counts, verdict
 from pipeline.experiments.suites import suites
 from pipeline.report import costs_table, readme
 from pipeline.report.tables import CONTRADICTED, RELEASED, compare, results_of, to_markdown
-from pipeline.sections import Beyond, Reading
+from pipeline.sections import Beyond, Fashion, Reading
 
 NAN = math.nan
 PARAMS = load()
@@ -258,6 +258,7 @@ def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     assert rows[-1][0].endswith(f"for {wall_clock} they are wall-clock beside other work, so too long.")
     monkeypatch.setattr(results, "RESULTS", tmp_path / "nowhere")
     boost = Reading(why="The paper may mean this.", changes={"noracl.boost": 3.0})
-    text = costs_table.hours_markdown(asked.model_copy(update={"readings": {"boost": boost}}))
+    fashion = Beyond(fashion=Fashion(benchmarks=("split_mnist",)))
+    text = costs_table.hours_markdown(asked.model_copy(update={"readings": {"boost": boost}, "beyond": fashion}))
     assert "| readings |" not in text
-    assert "Not computed yet, and not counted: readings/boost." in text
+    assert "Not computed yet, and not counted: readings/boost, beyond/fashion." in text

@@ -1,12 +1,13 @@
 """Strengths that were chosen by a rule: the highest mean accuracy on held-out images after the last task.
 
 The smaller strength counts if two are equal. One at an end of its grid is no choice yet: two more values are needed.
+Strengths that give the same accuracies all along, in every seed, do nothing at all on this stream: none is chosen.
 """
 
 import pandas as pd
 
 from pipeline.config import Params
-from pipeline.evidence.results import BEYOND, last_task
+from pipeline.evidence.results import BEYOND
 from pipeline.experiments.beyond import tried
 from pipeline.paths import RESULTS
 
@@ -14,16 +15,24 @@ from pipeline.paths import RESULTS
 PAIRS = {"strengths": "regularisers", "upkeep_strengths": "upkeep"}
 
 
-def accuracies(suite: str) -> "pd.Series[float]":
-    """Mean accuracy after the last task, by method."""
-    found = pd.read_csv(RESULTS / BEYOND / suite / "runs.csv").assign(suite=suite)
-    return last_task(found.assign(row=found["method"])).groupby("method")["accuracy"].mean()
+def accuracies(suite: str) -> dict[str, pd.DataFrame]:
+    """Accuracy by method: one row per seed, one column per task."""
+    found = pd.read_csv(RESULTS / BEYOND / suite / "runs.csv")
+    return {
+        str(name): rows.pivot(index="seed", columns="task", values="accuracy") for name, rows in found.groupby("method")
+    }
 
 
 def chosen(suite: str, grid: dict[str, tuple[float, ...]]) -> dict[str, float]:
     """What the rule has chosen for each name of the grid."""
     known = accuracies(suite)
-    return {name: min(values, key=lambda value: (-known[tried(name, value)], value)) for name, values in grid.items()}
+    return {name: best({value: known[tried(name, value)] for value in values}) for name, values in grid.items()}
+
+
+def best(found: dict[float, pd.DataFrame]) -> float:
+    """The strength with the highest mean after the last task, of those that do something."""
+    same = {one for one in found if any(found[one].equals(found[other]) for other in found if other != one)}
+    return min(set(found) - same or found, key=lambda value: (-found[value].iloc[:, -1].mean(), value))
 
 
 def problems(params: Params) -> list[str]:

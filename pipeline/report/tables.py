@@ -12,7 +12,7 @@ from pipeline import markdown
 from pipeline.config import Params, load
 from pipeline.evidence import contradictions, results
 from pipeline.evidence.verdicts import MARKS, counts
-from pipeline.experiments.beyond import QUESTIONS
+from pipeline.experiments.beyond import BOUNDS, QUESTIONS
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
 from pipeline.paths import PAPER, TABLES, VERDICTS
@@ -43,6 +43,12 @@ EXTRA_HEADS = {"stress": {"plastic_mean": "effective plastic parameters"}}
 def kind(table: str) -> str:
     """The folder of results behind a table: both stress tests have one, and so has all that goes beyond the paper."""
     return "stress" if table.startswith("stress") else results.BEYOND if table in QUESTIONS else table
+
+
+def folders(name: str, table: pd.DataFrame) -> list[str]:
+    """The folders of results that a table shows."""
+    bounds = [results.BOUNDS] if set(table["row"].str.removeprefix("2L ")) & set(BOUNDS) else []
+    return [f"{results.BEYOND}/{name}"] if kind(name) == results.BEYOND else [kind(name), *bounds]
 
 
 def names(params: Params) -> list[str]:
@@ -161,7 +167,7 @@ def build(params: Params) -> dict[Path, str]:
         table = build_table(name, params)
         columns, extra = COLUMNS + EXTRA.get(kind(name), []), EXTRA_HEADS.get(kind(name), {})
         files[TABLES / f"{name}.csv"] = table[columns].to_csv(index=False, lineterminator="\n")
-        files[TABLES / f"{name}.md"] = to_markdown(table, results.machines(kind(name)), params, extra)
+        files[TABLES / f"{name}.md"] = to_markdown(table, results.machines(*folders(name, table)), params, extra)
         compared[name] = table
     verdicts = {name: tally({name: table}) for name, table in compared.items()} | {ALL: tally(compared)}
     files[VERDICTS] = json.dumps(verdicts, indent=1) + "\n"
