@@ -232,6 +232,9 @@ def test_strengths_are_those_that_the_rule_has_chosen(tmp_path, monkeypatch):
         {**PLAIN["strengths"], "grid": {"si": [3.0, 0.1, 1.0, 0.3], "l2": [1.0]}}, strict=False
     )
     params = PARAMS.model_copy(update={"beyond": ASKED.model_copy(update={"strengths": grid})})
+    wider = grid.model_copy(update={"grid": grid.grid | {"l2": (1.0, 2.0)}})
+    more = PARAMS.model_copy(update={"beyond": ASKED.model_copy(update={"strengths": wider})})
+    assert choices.problems(more) == ["beyond.strengths: l2 2 is not computed: run `dvc repro beyond@strengths`"]
     assert choices.chosen("strengths", grid.grid) == {"si": 0.3, "l2": 1.0}, "after the last task; the smaller if equal"
     assert choices.problems(params) == [
         "beyond.regularisers.strengths.si is 0.1, but beyond.strengths has chosen 0.3",

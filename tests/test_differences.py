@@ -3,7 +3,7 @@
 import pandas as pd
 
 from pipeline.config import load
-from pipeline.evidence import contradictions, results
+from pipeline.evidence import choices, contradictions, results
 from pipeline.evidence.statistics.runs import final, grown
 
 PARAMS, CELLS, PAPER = load(), results.results_by_cell(), results.paper_numbers()
@@ -53,6 +53,19 @@ def test_the_effective_dimension_never_says_no():
         alone = table("ablations").loc[(benchmark, "trigger fsat")]
         assert (alone["verdict"], alone["params_verdict"]) == ("match", "match")
     assert PARAMS.heuristics["fsat_neurons"] == 2, "the released number"
+
+
+def test_how_strongly_weights_are_protected():
+    asked = PARAMS.beyond.regularisers.strengths
+    assert asked["online_ewc"] < PARAMS.settings("permuted_mnist", (32, 32)).ewc.strength / 10
+    assert asked == choices.chosen("strengths", PARAMS.beyond.strengths.grid)
+    ours, theirs = table("regularisers")["acc_mean"], table("main").loc[("permuted_mnist", "2L NORACL")]
+    assert ours["permuted_mnist", "online_ewc medium"] > max(theirs["acc_mean"], theirs["paper_acc"])
+    for name in asked:
+        permuted, rotated = (CELLS["beyond", benchmark, f"{name} NORACL"] for benchmark in MNIST[:2])
+        usual = CELLS["main", "permuted_mnist", "2L NORACL"]
+        assert (grown(permuted, 1) + grown(permuted, 2)).mean() < (grown(usual, 1) + grown(usual, 2)).mean() / 4
+        assert not (grown(rotated, 1) + grown(rotated, 2)).any()
 
 
 def test_the_stress_test():

@@ -25,6 +25,8 @@ RECONSTRUCTION, DIFFERENCES = "reports/RECONSTRUCTION.md", "reports/DIFFERENCES.
 #: All that speaks of results or settings; docs/reconstruction-study.md names the commit that all its numbers are from.
 DOCUMENTS = ["README.md", DIFFERENCES, RECONSTRUCTION, "docs/hours.md", "docs/portability.md", "docs/staleness.md"]
 PARAMS, VERDICTS = load(), pd.read_csv("reports/claims.csv").set_index("id")["verdict"]
+ANSWERS = pd.read_csv("reports/questions.csv").set_index("id")["verdict"]
+EVIDENCE = pd.concat([VERDICTS, ANSWERS])
 PAPER = {
     name: pd.read_csv(f"reports/paper/{name}.csv").set_index(["benchmark", "row"])
     for name in ("main", "cifar10", "ablations", "stress50")
@@ -189,7 +191,7 @@ def test_a_number_without_a_source_is_found():
 
 @pytest.mark.parametrize("path", [*DOCUMENTS, "docs/reconstruction-study.md", "CONTRIBUTING.md"])
 def test_a_part_of_a_claim_is_named_with_its_verdict(path):
-    signs = {part: MARKS[verdict] for part, verdict in VERDICTS.items()}
+    signs = {part: MARKS[verdict] for part, verdict in EVIDENCE.items()}
     named = re.findall(
         rf"`([a-z]\w*(?:-\w+)+)`(?:\s([{''.join(MARKS.values())}]))?", Path(path).read_text(encoding="utf-8")
     )
@@ -204,7 +206,7 @@ def test_every_part_that_does_not_hold_is_told_of_as_a_difference():
 def test_every_difference_has_evidence():
     sections = Path(DIFFERENCES).read_text(encoding="utf-8").split("\n## ")[1:]
     assert len(sections) > 5
-    assert [text.splitlines()[0] for text in sections if not any(f"`{part}`" in text for part in VERDICTS.index)] == []
+    assert [text.splitlines()[0] for text in sections if not any(f"`{part}`" in text for part in EVIDENCE.index)] == []
 
 
 def test_equations_are_right():

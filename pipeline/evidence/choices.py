@@ -42,6 +42,14 @@ def problems(params: Params) -> list[str]:
         asked, used = getattr(params.beyond, suite), getattr(params.beyond, user)
         if asked is None or not (RESULTS / BEYOND / suite / "runs.csv").exists():
             continue
+        if (
+            missing := {tried(name, value) for name in asked.grid for value in asked.grid[name]}
+            - accuracies(suite).keys()
+        ):
+            found.append(
+                f"beyond.{suite}: {', '.join(sorted(missing))} is not computed: run `dvc repro beyond@{suite}`"
+            )
+            continue
         for name, value in chosen(suite, asked.grid).items():
             if value in (min(asked.grid[name]), max(asked.grid[name])):
                 found.append(
