@@ -6,6 +6,7 @@ import pandas as pd
 import yaml
 
 from pipeline.config import load
+from pipeline.evidence import results
 from pipeline.experiments import metrics
 from tests.conftest import ROOT
 
@@ -51,6 +52,11 @@ def test_every_training_stage_writes_its_own():
         assert {f"reports/metrics/{suite}.json", f"reports/plots/{suite}.csv"} <= outs
 
 
+def test_only_the_words_of_a_long_name_are_cut():
+    assert metrics.short("trigger scheduled") == "trigger_scheduled"
+    assert metrics.short("continual backpropagation 1e-06") == "contin_backpr_1e-06"
+
+
 def test_the_names_are_short_enough_for_a_table_of_120_columns():
     """`make compare` prints file, name, two values and their difference: columns as wide as their widest entry."""
     files, names = set(), set()
@@ -58,4 +64,6 @@ def test_the_names_are_short_enough_for_a_table_of_120_columns():
         files.add(f"{suite}.json")
         found = json.loads((ROOT / "reports/metrics" / f"{suite}.json").read_text(encoding="utf-8"))
         names |= {f"{benchmark}.{row}.accuracy" for benchmark, rows in found.items() for row in rows}
+        runs = results.suite(suite)[["benchmark", "layers", "method"]].drop_duplicates()
+        assert len(runs) == sum(map(len, found.values())), "no two methods have one name"
     assert len(f"{max(files, key=len)}  {max(names, key=len)}  1234567    workspace    -123456") <= 120

@@ -15,6 +15,8 @@ from pipeline.experiments.suites import suites
 from pipeline.files import write_text
 from pipeline.paths import METRICS, PLOTS, RESULTS
 
+LONGEST, CUT = 23, 6  # letters of a method in a metric's name; what the words of a longer one are cut to
+
 
 def metrics(runs: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
     """Accuracy in percent and parameters after the last task, by benchmark and method; none where no run went on."""
@@ -22,8 +24,14 @@ def metrics(runs: pd.DataFrame) -> dict[str, dict[str, dict[str, float]]]:
     last = runs.groupby(["benchmark", "layers", "method", "seed"], sort=False).tail(1).dropna(subset="accuracy")
     for (benchmark, layers, method), rows in last.groupby(["benchmark", "layers", "method"], sort=False):
         means = {"accuracy": round(100 * rows["accuracy"].mean(), 2), "params": round(rows["params"].mean())}
-        found.setdefault(benchmark, {})[re.sub(r"[^\w×=-]+", "_", f"{layers}L {method}")] = means
+        found.setdefault(benchmark, {})[f"{layers}L_{short(method)}"] = means
     return found
+
+
+def short(method: str) -> str:
+    """A method as a name; the words of one that is too long for `make compare` are cut."""
+    words = re.sub(r"[^\w×=-]+", "_", method).split("_")
+    return "_".join(words if len(method) <= LONGEST else [word[:CUT] for word in words])
 
 
 def curves(runs: pd.DataFrame) -> pd.DataFrame:
