@@ -12,6 +12,7 @@ from pipeline.runs.run import Run
 
 MOST = 12  # runs in a group: all ablations of a seed, some of which are the same run for a while
 PARAMETERS = 4_000_000  # of all networks of a group, when they start: about 36 bytes each
+LONGEST = 1800.0  # estimated seconds of a group; a run that takes longer is a group of its own
 
 Group = tuple[Run, ...]
 
@@ -34,7 +35,9 @@ def grouped(runs: Sequence[Run], workers: int) -> list[Group]:
     for run in sorted(runs, key=lambda run: -run.cost):
         together.setdefault(company(run), []).append(run)
     groups = [tuple(part) for members in together.values() for part in _small(members)]
-    while len(groups) % workers and len(dearest := max(groups, key=lambda group: (len(group) > 1, cost(group)))) > 1:
+    while len(dearest := max(groups, key=lambda group: (len(group) > 1, cost(group)), default=())) > 1:
+        if cost(dearest) <= LONGEST and len(groups) % workers == 0:
+            break
         groups.remove(dearest)
         groups += [dearest[::2], dearest[1::2]]
     return sorted(groups, key=lambda group: -cost(group))
