@@ -7,8 +7,10 @@ import pytest
 from pipeline.config import load
 from pipeline.evidence import results
 from pipeline.evidence.verdicts import counts, verdict
+from pipeline.experiments.beyond import BOUNDS
 from pipeline.experiments.suites import suites
 from pipeline.report import costs_table, readme
+from pipeline.report.labels import on_features, provenance_line
 from pipeline.report.tables import CONTRADICTED, RELEASED, compare, results_of, to_markdown
 from pipeline.sections import Beyond, Fashion, Reading
 
@@ -140,6 +142,18 @@ def test_where_the_paper_has_no_numbers_nothing_is_said_of_it():
     assert text.endswith("\n\nOne seed. Computed on c (i), torch t, Python p.\n")
 
 
+def test_machines_are_named_once_and_weights_only_where_networks_see_features():
+    machines = [MACHINE, MACHINE | {"ResNet18 weights": "w"}, MACHINE | {"cpu": "d", "ResNet18 weights": "w"}]
+    named = "Computed on c (i), torch t, Python p; d (i), torch t, Python p."
+    assert provenance_line(machines) == f"{named} Features by ResNet18 weights w."
+    assert provenance_line(machines, features=False) == provenance_line([MACHINE, MACHINE | {"cpu": "d"}]) == named
+    assert [name for name in PARAMS.benchmarks if on_features(name, PARAMS)] == ["split_cifar10", "cifar10_128"]
+    assert on_features("size_64", PARAMS)
+    assert not on_features("fashion_split_mnist", PARAMS)
+    for name, seen in (("main", False), ("cifar10", True), ("bounds", True)):
+        assert ("ResNet18 weights" in Path(f"reports/tables/{name}.md").read_text(encoding="utf-8")) == seen
+
+
 def test_readme_blocks_are_replaced_and_the_rest_is_kept(tmp_path, monkeypatch):
     text = "before\n<!-- table main -->\n| old |\n<!-- end -->\nafter\n<!-- table other -->\n<!-- end -->\n"
     monkeypatch.chdir(tmp_path)
@@ -158,7 +172,7 @@ def test_readme_blocks_are_replaced_and_the_rest_is_kept(tmp_path, monkeypatch):
 
 
 def test_table_1_is_complete():
-    """All 24 cells, seeds 0 to 4, in the agreed format."""
+    """All 24 cells and the bounds below them, seeds 0 to 4, in the agreed format."""
     table = pd.read_csv("reports/tables/main.csv")
     expected = (
         "row benchmark seeds params_mean params_sd acc_mean acc_sd paper_params paper_params_sd paper_acc paper_acc_sd "
@@ -166,9 +180,12 @@ def test_table_1_is_complete():
         "released_acc_sd released_source"
     )
     assert list(table) == expected.split()
-    assert len(table) == 24
     assert set(table.seeds) == {5}
-    assert not table[["acc_mean", "acc_sd", "params_mean", "paper_params", "paper_acc"]].isna().any().any()
+    bounds = table["row"].str.removeprefix("2L ").isin(BOUNDS)
+    assert bounds.sum() == 9
+    assert table.loc[bounds, ["verdict", "paper_acc"]].isna().all().all(), "the paper has no bounds"
+    assert len(ours := table[~bounds]) == 24
+    assert not ours[["acc_mean", "acc_sd", "params_mean", "paper_params", "paper_acc"]].isna().any().any()
     fixed = table[~table["row"].str.contains("NORACL")].set_index(["row", "benchmark"])["params_mean"]
     assert fixed["1L medium", "permuted_mnist"] == 25408
     assert fixed["2L large", "split_mnist"] == 54400
@@ -178,15 +195,15 @@ def test_table_1_is_complete():
 
 
 def test_table_2_is_complete():
-    """Six heads, five seeds, parameter counts of a head without biases on 512 features."""
+    """Six heads and the bounds, five seeds, parameter counts of a head without biases on 512 features."""
     table = pd.read_csv("reports/tables/cifar10.csv").set_index("row")
     heads = {"128×128": (128, 128), "256×256": (256, 256), "512×512": (512, 512), "1024×1024": (1024, 1024)}
     heads["172×134"] = (172, 134)
-    assert set(table.index) == {*heads, "NORACL"}
+    assert set(table.index) == {*heads, "NORACL", *BOUNDS}
     assert set(table["seeds"]) == {5}
     for name, (first, second) in heads.items():
         assert table.loc[name, "params_mean"] == 512 * first + first * second + second * 2
-    assert not table[["acc_mean", "acc_sd", "paper_acc", "verdict"]].isna().any().any()
+    assert not table.drop(BOUNDS)[["acc_mean", "acc_sd", "paper_acc", "verdict"]].isna().any().any()
     assert "ResNet18 weights" in Path("reports/tables/cifar10.md").read_text(encoding="utf-8")
 
 

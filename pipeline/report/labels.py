@@ -2,6 +2,7 @@
 
 from pipeline.config import Params
 from pipeline.experiments.beyond import FASHION
+from pipeline.sections import PIXELS
 
 #: Title and place in the paper of each table.
 TABLES = {
@@ -52,10 +53,17 @@ def table_title(table: str) -> tuple[str, str]:
     return TABLES.get(table, (table, "not in the paper"))
 
 
-def provenance_line(machines: list[dict[str, str]]) -> str:
-    """Which machine, which versions and, on frozen features, which weights made the numbers."""
-    known, made = ("cpu", "instructions", "torch", "python"), []
-    for one in machines:
-        more = "".join(f", {name} {value}" for name, value in one.items() if name not in known)
-        made.append(f"{one['cpu']} ({one['instructions']}), torch {one['torch']}, Python {one['python']}{more}")
-    return f"Computed on {'; '.join(made)}."
+def on_features(benchmark: str, params: Params) -> bool:
+    """Whether networks see features of images there, and not their pixels."""
+    return benchmark.startswith("size_") or (
+        benchmark in params.benchmarks and params.benchmarks[benchmark].data not in PIXELS
+    )
+
+
+def provenance_line(machines: list[dict[str, str]], features: bool = True) -> str:
+    """Which machines and versions made the numbers and, if there are numbers on features, which weights made these."""
+    known = ("cpu", "instructions", "torch", "python")
+    made = [f"{one['cpu']} ({one['instructions']}), torch {one['torch']}, Python {one['python']}" for one in machines]
+    encoders = [f"{name} {one[name]}" for one in machines for name in one if features and name not in known]
+    more = f" Features by {'; '.join(dict.fromkeys(encoders))}." if encoders else ""
+    return f"Computed on {'; '.join(dict.fromkeys(made))}.{more}"

@@ -18,7 +18,7 @@ from pipeline.files import write_text
 from pipeline.paths import PAPER, TABLES, VERDICTS
 from pipeline.report import contradictions_table, costs_table, readings_table, readme, theory_table
 from pipeline.report.comparison import COLUMNS, compare
-from pipeline.report.labels import benchmark_title, provenance_line
+from pipeline.report.labels import benchmark_title, on_features, provenance_line
 
 LEGEND = "Ours, then the paper's in brackets; ✓ matches, ▲ is higher than, ▼ is lower than the paper's."
 CHOSEN = "\\* marks cells that helped to choose the configuration."
@@ -128,7 +128,8 @@ def to_markdown(table: pd.DataFrame, machines: list[dict[str, str]], params: Par
     notes += [CONTRADICTED] if marked(table) else []
     notes += [RELEASED[source] for source in sorted(set(table["released_source"].dropna()))]
     notes += ["One seed." if seeds == [1] else f"Mean ± deviation over {' or '.join(map(str, seeds))} seeds."]
-    return markdown.table(["", *heads, *extra.values()], rows, " ".join([*notes, provenance_line(machines)]))
+    notes += [provenance_line(machines, any(on_features(name, params) for name in dict.fromkeys(table["benchmark"])))]
+    return markdown.table(["", *heads, *extra.values()], rows, " ".join(notes))
 
 
 def results_of(name: str, params: Params) -> pd.DataFrame:
