@@ -61,6 +61,7 @@ class Params(Section):
     reading_seeds: sections.Unique[sections.Seed]
     readings: dict[FileName, sections.Reading]
     beyond: sections.Beyond
+    beyond_stress: sections.BeyondStress
     theory: sections.Theory
     official: sections.Official
     tolerances: sections.Tolerances
@@ -104,11 +105,18 @@ class Params(Section):
             named.append((f"bounds.networks.{name}", network, networks.get(name, [network])))
         if asked.strengths is not None:
             named.append(("strengths.network", asked.strengths.network, networks[PERMUTED]))
-        for key, own in (("upkeep_strengths", asked.upkeep_strengths), ("upkeep", asked.upkeep)):
+        for key in ("upkeep_strengths", "upkeep"):
+            own = getattr(self.beyond_stress, key)
             named += [] if own is None else [(f"{key}.network", own.network, stressed)]
         for key, name, allowed in named:
             if name not in allowed:
-                raise ValueError(f"beyond.{key} must be one of {', '.join(allowed)}, got {name}")
+                part, _ = self.question(key.partition(".")[0])
+                raise ValueError(f"{part}.{key} must be one of {', '.join(allowed)}, got {name}")
+
+    def question(self, name: str) -> tuple[str, Any]:
+        """The section and stage that a question beyond the paper belongs to, and what is asked there, if anything."""
+        part = "beyond" if name in sections.Beyond.model_fields else "beyond_stress"
+        return part, getattr(getattr(self, part), name)
 
     @cached_property
     def base(self) -> dict[str, Settings]:

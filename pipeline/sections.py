@@ -259,12 +259,15 @@ class Fashion(Section):
 class Beyond(Section):
     strengths: Strengths | None = None
     regularisers: Regularised | None = None
-    oracle: Oracle | None = None
     bounds: Bounds | None = None
     controls: Controls | None = None
+    fashion: Fashion | None = None
+
+
+class BeyondStress(Section):
+    oracle: Oracle | None = None
     upkeep_strengths: UpkeepStrengths | None = None
     upkeep: Upkeep | None = None
-    fashion: Fashion | None = None
 
 
 class Theory(Section):

@@ -49,6 +49,7 @@ TINY = {
     "reading_seeds": [0],
     "readings": {"boost": {"why": "One reading is enough to see that they work.", "changes": {"noracl.boost": 3.0}}},
     "beyond": {"controls": {"benchmarks": ["split_mnist"], "init": ["zero"]}},
+    "beyond_stress": {"oracle": {"seeds": [0], "networks": {"7×7": [7, 7]}}},
     "theory": {"widths": [8], "tasks": 32, "inputs": 16, "few_inputs": 8, "neurons": [1]},
     "compute": {"workers": 1},
 }
@@ -74,7 +75,7 @@ def merge(into: dict, changes: dict) -> dict:
         if (
             isinstance(value, dict)
             and isinstance(into.get(key), dict)
-            and key not in ("mlp", "heads", "weights", "readings", "beyond")
+            and key not in ("mlp", "heads", "weights", "readings", "beyond", "beyond_stress")
         ):
             merge(into[key], value)
         else:

@@ -102,7 +102,9 @@ def test_any_value_anywhere_is_accepted_or_refused_with_its_key(place, value):
 #: Sections whose keys are names of one's own, or need not be there.
 FREE = {("encoder", "weights"), ("encoder", "images"), ("networks",), ("benchmarks",), ("stress", "static")}
 FREE |= {("networks", name) for name in DATA["networks"]}
-FREE |= {("readings",), ("beyond",)} | {("readings", name, "changes") for name in DATA["readings"]}
+FREE |= {("readings",), ("beyond",), ("beyond_stress",)} | {("readings", name, "changes") for name in DATA["readings"]}
+NAMED = ("grid", "networks", "strengths")
+FREE |= {(part, name, key) for part in ("beyond", "beyond_stress") for name in DATA[part] for key in NAMED}
 KEYS = [p for p in places(DATA) if isinstance(p[-1], str) and p[:-1] not in FREE and p[-1] != "kind"]
 KEYS = [p for p in KEYS if not (p[0] == "benchmarks" and {"training", "noracl"} & set(p[2:-1]))]
 

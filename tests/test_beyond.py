@@ -1,5 +1,6 @@
 """Beyond the paper: the runs that each question asks for, and the ways in which they are computed."""
 
+import copy
 import dataclasses
 
 import pandas as pd
@@ -24,7 +25,7 @@ from pipeline.runs import canaries, ways
 from pipeline.runs.groups import grouped
 from pipeline.runs.records import Invalid, from_plain, to_plain
 from pipeline.runs.run import compute, compute_together
-from pipeline.sections import Beyond, Strengths
+from pipeline.sections import Beyond, BeyondStress, Strengths
 from tests.conftest import ROOT, merge
 from tests.helpers import toy_stream
 
@@ -32,22 +33,25 @@ STRENGTHS = {"L2 towards initialisation": 1e-3, "shrink and perturb": 0.8, "cont
 PLAIN = {
     "strengths": {"seeds": [7], "network": "medium", "grid": {"si": [0.1, 0.3], "l2": [1.0]}},
     "regularisers": {"strengths": {"si": 0.1, "online_ewc": 300.0}},
-    "oracle": {"seeds": [0], "networks": {"128×128": [128, 128]}},
     "bounds": {"networks": {"split_mnist": "large"}},
     "controls": {"benchmarks": ["split_mnist"], "init": ["qr", "he"]},
-    "upkeep_strengths": {"seeds": [7], "network": "75x32", "grid": {"shrink and perturb": [0.5]}},
-    "upkeep": {"seeds": [0], "network": "75x32", "strengths": STRENGTHS},
     "fashion": {"benchmarks": ["permuted_mnist", "rotated_mnist", "split_mnist"]},
 }
+STRESSED = {
+    "oracle": {"seeds": [0], "networks": {"128×128": [128, 128]}},
+    "upkeep_strengths": {"seeds": [7], "network": "75x32", "grid": {"shrink and perturb": [0.5]}},
+    "upkeep": {"seeds": [0], "network": "75x32", "strengths": STRENGTHS},
+}
 ASKED = Beyond.model_validate(PLAIN, strict=False)
-PARAMS = load().model_copy(update={"beyond": ASKED, "seeds": (0, 1)})
+UNDER_STRESS = BeyondStress.model_validate(STRESSED, strict=False)
+PARAMS = load().model_copy(update={"beyond": ASKED, "beyond_stress": UNDER_STRESS, "seeds": (0, 1)})
 SUITES = {name: suite.runs() for name, suite in suites(PARAMS, placeholder).items() if name.startswith("beyond/")}
 QUICK = Settings(hidden=(6, 5), optimisation=OptimisationSettings(32, epochs_first=2, epochs_later=2))
 
 
 def test_every_question_has_a_suite():
     assert list(SUITES) == [f"beyond/{name}" for name in QUESTIONS]
-    nothing = PARAMS.model_copy(update={"beyond": Beyond()})
+    nothing = PARAMS.model_copy(update={"beyond": Beyond(), "beyond_stress": BeyondStress()})
     assert not [name for name in suites(nothing, placeholder) if name.startswith("beyond/")]
 
 
@@ -196,20 +200,24 @@ def test_if_noracl_fails_every_control_of_it_says_so(monkeypatch):
 @pytest.mark.parametrize(
     ("words", "changes"),
     [
-        ("beyond.upkeep.network must be one of 32x32", {"upkeep": {"network": "9x9"}}),
-        ("beyond.strengths.network must be one of small", {"strengths": {"network": "huge"}}),
-        ("beyond.bounds.networks must be one of permuted", {"bounds": {"networks": {"nowhere": "large"}}}),
-        ("beyond.bounds.networks.split_mnist must be one of small", {"bounds": {"networks": {"split_mnist": "huge"}}}),
-        ("beyond.controls.benchmarks must be one of permuted", {"controls": {"benchmarks": ["nowhere"]}}),
-        ("unknown hope", {"upkeep": {"strengths": {"hope": 1.0}}}),
+        ("beyond_stress.upkeep.network must be one of 32x32", {"beyond_stress": {"upkeep": {"network": "9x9"}}}),
+        ("beyond.strengths.network must be one of small", {"beyond": {"strengths": {"network": "huge"}}}),
+        ("beyond.bounds.networks must be one of perm", {"beyond": {"bounds": {"networks": {"nowhere": "large"}}}}),
+        (
+            "beyond.bounds.networks.split_mnist must be one of small",
+            {"beyond": {"bounds": {"networks": {"split_mnist": "huge"}}}},
+        ),
+        ("beyond.controls.benchmarks must be one of permuted", {"beyond": {"controls": {"benchmarks": ["nowhere"]}}}),
+        ("unknown hope", {"beyond_stress": {"upkeep": {"strengths": {"hope": 1.0}}}}),
     ],
 )
 def test_what_is_asked_for_must_exist(words, changes):
     def text(*changed):
         content = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
-        content["beyond"] = {}
-        for one in (PLAIN, *changed):
-            merge(content["beyond"], one)
+        content |= {"beyond": copy.deepcopy(PLAIN), "beyond_stress": copy.deepcopy(STRESSED)}
+        for one in changed:
+            for part in one:
+                merge(content[part], one[part])
         return yaml.safe_dump(content, sort_keys=False)
 
     parse(text())

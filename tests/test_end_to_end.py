@@ -14,8 +14,16 @@ NORACL = {f"noracl@{benchmark}" for benchmark in BENCHMARKS}
 ABLATIONS = {f"ablations@{benchmark}" for benchmark in BENCHMARKS}
 READINGS = {f"reading@{name}" for name in TINY["readings"]}
 BEYOND = {f"beyond@{name}" for name in TINY["beyond"]}
+BEYOND_STRESS = {f"beyond_stress@{name}" for name in TINY["beyond_stress"]}
 STRESS = {f"stress_static@{name}" for name in TINY["stress"]["static"]}
-GROWING = NORACL | ABLATIONS | READINGS | BEYOND | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
+GROWING = (
+    NORACL
+    | ABLATIONS
+    | READINGS
+    | BEYOND
+    | BEYOND_STRESS
+    | {"stress_noracl", "sensitivity", "cost", "theory", "transfer"}
+)
 EXTRACTION = {f"features@{name}" for name in TINY["encoder"]["images"]}
 FIGURES = {f"figure@{name}" for name in FEW_FIGURES}
 READERS = {"golden", "tables", "claims", "page", "check"}
@@ -45,7 +53,7 @@ def test_everything_runs_then_nothing_then_only_what_depends_on_a_change(clone, 
     copy.change(compute={"workers": 2})
     assert copy.stages_run("dvc", "repro") == {"canaries"}, "where a number is computed must not invalidate it"
     copy.commit("two workers")
-    assert stale(copy, stress={"short": 1}) == BEYOND, "the short stream is the beginning of the long one"
+    assert stale(copy, stress={"short": 1}) == BEYOND_STRESS, "the short stream is the beginning of the long one"
     assert stale(copy, networks={"mlp": {"small": [[5, 5]], "large": [[6, 6]]}}) == STATIC | READINGS | BEYOND
     assert stale(copy, noracl={"gamma": 0.8}) == GROWING | {"noracl@split_cifar10", *COMPARED} - STATIC_HEADS
     assert stale(copy, heuristics={"fixed_neurons": 7}) == ABLATIONS | READINGS | BEYOND

@@ -294,11 +294,13 @@ def test_one_seed_has_no_deviation_and_no_band():
 #: Beyond the paper, with two seeds and little of everything; what is not computed yet is drawn from made-up results.
 ASKED = {
     "regularisers": {"strengths": {"online_ewc": 300.0, "si": 0.1}},
-    "oracle": {"seeds": [0, 1], "networks": {"128×128": [128, 128], "512×512": [512, 512]}},
     "bounds": {"networks": {"permuted_mnist": "large", "split_cifar10": "512×512"}},
     "controls": {"benchmarks": ["permuted_mnist", "split_mnist"], "init": ["qr", "he", "zero"]},
-    "upkeep": {"seeds": [0, 1], "network": "75x32", "strengths": {"shrink and perturb": 0.8}},
     "fashion": {"benchmarks": ["permuted_mnist", "split_mnist"]},
+}
+STRESSED = {
+    "oracle": {"seeds": [0, 1], "networks": {"128×128": [128, 128], "512×512": [512, 512]}},
+    "upkeep": {"seeds": [0, 1], "network": "75x32", "strengths": {"shrink and perturb": 0.8}},
 }
 
 
@@ -308,7 +310,8 @@ def beyond(tmp_path, monkeypatch):
     for folder in ("reports/results", "reports/paper"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
     shutil.rmtree(tmp_path / "reports/results/beyond", ignore_errors=True)
-    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8")) | {"beyond": ASKED, "seeds": [0, 1]}
+    params = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
+    params |= {"beyond": ASKED, "beyond_stress": STRESSED, "seeds": [0, 1]}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(json.loads(json.dumps(params))), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     for name, suite in suites(load(), placeholder).items():

@@ -11,11 +11,11 @@ from pipeline.config import ParamsError, parse
 from pipeline.data.manifests import placeholder
 from pipeline.experiments.suites import suites
 from tests.conftest import ROOT
-from tests.test_beyond import PLAIN
+from tests.test_beyond import PLAIN, STRESSED
 
 #: Parts of params.yaml that decide runs; data and encoder reach training through manifests.
 PARTS = ("seeds", "training", "noracl", "heuristics", "networks", "benchmarks", "image_sizes", "stress", "ablations")
-PARTS += ("sensitivity", "reading_seeds", "readings", "beyond")
+PARTS += ("sensitivity", "reading_seeds", "readings", "beyond", "beyond_stress")
 NOT_HERE = ("title", "table", "why", "long_only", "data", "networks")  # words, and what chooses dependencies
 #: Other values of what is not a number, by the last part of the key.
 OTHER = {
@@ -65,7 +65,8 @@ def everything(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stages")
     data = yaml.safe_load((ROOT / "params.yaml").read_text(encoding="utf-8"))
     name, reading = next(iter(data["readings"].items()))
-    few = {"seeds": [0], "reading_seeds": [0], "readings": {name: reading}, "beyond": PLAIN}
+    few = {"seeds": [0], "reading_seeds": [0], "readings": {name: reading}}
+    few |= {"beyond": PLAIN, "beyond_stress": STRESSED}
     data = json.loads(json.dumps(data | few))
     (folder / "reports").mkdir()
     for name in ("dvc.yaml", "reports/figures.yaml"):

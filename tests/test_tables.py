@@ -12,7 +12,7 @@ from pipeline.experiments.suites import suites
 from pipeline.report import costs_table, readme
 from pipeline.report.labels import on_features, provenance_line
 from pipeline.report.tables import CONTRADICTED, RELEASED, compare, results_of, to_markdown
-from pipeline.sections import Beyond, Fashion, Reading
+from pipeline.sections import Beyond, BeyondStress, Fashion, Reading
 
 NAN = math.nan
 PARAMS = load()
@@ -255,7 +255,7 @@ def test_the_short_stream_is_the_beginning_of_the_long_one(monkeypatch):
 
 def test_hours_count_a_shared_run_once(tmp_path, monkeypatch):
     """The full model of the ablations and the default of the sensitivity study are runs of Table 1."""
-    asked = PARAMS.model_copy(update={"readings": {}, "beyond": Beyond()})
+    asked = PARAMS.model_copy(update={"readings": {}, "beyond": Beyond(), "beyond_stress": BeyondStress()})
     for suite in suites(asked).values():
         names = [(run.benchmark, run.method, run.layers, run.seed) for run in suite.runs()]
         frame = pd.DataFrame(names, columns=["benchmark", "method", "layers", "seed"]).assign(total=7200.0)

@@ -11,7 +11,7 @@ from pipeline.evidence.results import BEYOND
 from pipeline.experiments.beyond import tried
 from pipeline.paths import RESULTS
 
-#: The suite that tries strengths, and the section of params.yaml that uses what it has chosen.
+#: The suite that tries strengths, and the one that uses what it has chosen, in the same section of params.yaml.
 PAIRS = {"strengths": "regularisers", "upkeep_strengths": "upkeep"}
 
 
@@ -39,7 +39,7 @@ def problems(params: Params) -> list[str]:
     """Strengths of params.yaml that are not what the rule has chosen, or that are at an end of their grid."""
     found = []
     for suite, user in PAIRS.items():
-        asked, used = getattr(params.beyond, suite), getattr(params.beyond, user)
+        (part, asked), (_, used) = params.question(suite), params.question(user)
         if asked is None or not (RESULTS / BEYOND / suite / "runs.csv").exists():
             continue
         if (
@@ -47,15 +47,15 @@ def problems(params: Params) -> list[str]:
             - accuracies(suite).keys()
         ):
             found.append(
-                f"beyond.{suite}: {', '.join(sorted(missing))} is not computed: run `dvc repro beyond@{suite}`"
+                f"{part}.{suite}: {', '.join(sorted(missing))} is not computed: run `dvc repro {part}@{suite}`"
             )
             continue
         for name, value in chosen(suite, asked.grid).items():
             if value in (min(asked.grid[name]), max(asked.grid[name])):
                 found.append(
-                    f"beyond.{suite}.grid.{name}: {value:g} is best and an end of the grid: add two more values"
+                    f"{part}.{suite}.grid.{name}: {value:g} is best and an end of the grid: add two more values"
                 )
             if used is not None and used.strengths.get(name) != value:
                 given = used.strengths.get(name)
-                found.append(f"beyond.{user}.strengths.{name} is {given}, but beyond.{suite} has chosen {value:g}")
+                found.append(f"{part}.{user}.strengths.{name} is {given}, but {part}.{suite} has chosen {value:g}")
     return found

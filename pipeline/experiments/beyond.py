@@ -1,6 +1,6 @@
 """Beyond the paper: the runs that answer what it asserts without showing, and what its reviewers would ask.
 
-One function per question, by the name that it has under ``beyond`` in params.yaml.
+One function per question, by the name that it has under ``beyond`` or ``beyond_stress`` in params.yaml.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def regularisers(make: Builder, suite: str) -> list[Run]:
 
 def oracle(make: Builder, suite: str) -> list[Run]:
     """Static networks far larger than NORACL on the short stress test (section 5.4)."""
-    params, asked = make.params, make.params.beyond.oracle
+    params, asked = make.params, make.params.beyond_stress.oracle
     assert asked is not None
     stream = params.benchmarks[PERMUTED].stream.model_copy(update={"tasks": params.stress.short})
     return [
@@ -106,7 +106,7 @@ def equal_growth(make: Builder, suite: str) -> list[Run]:
 
 def upkeep_strengths(make: Builder, suite: str) -> list[Run]:
     """By which the strength of each way to keep a network plastic is chosen, as the strengths above are."""
-    params, asked = make.params, make.params.beyond.upkeep_strengths
+    params, asked = make.params, make.params.beyond_stress.upkeep_strengths
     assert asked is not None
     settings = params.settings(PERMUTED, params.stress.static[asked.network], **STATIC)
     return [
@@ -122,7 +122,7 @@ def upkeep_strengths(make: Builder, suite: str) -> list[Run]:
 
 def upkeep(make: Builder, suite: str) -> list[Run]:
     """Ways to keep a static network plastic on the long stress test, beside the network without them, and NORACL."""
-    params, asked = make.params, make.params.beyond.upkeep
+    params, asked = make.params, make.params.beyond_stress.upkeep
     assert asked is not None
     stream = params.benchmarks[PERMUTED].stream.model_copy(update={"tasks": params.stress.long})
     static = params.settings(PERMUTED, params.stress.static[asked.network], **STATIC)

@@ -55,6 +55,7 @@ def suites(params: Params, manifest_of: Callable[[str], Manifest] = read_manifes
             read = params.under(name).model_copy(update={"seeds": params.reading_seeds})
             add(f"readings/{name}", f"reading@{name}", Builder(read, manifest_of).reading)
     for name, question in QUESTIONS.items():
-        if getattr(params.beyond, name) is not None:
-            add(f"beyond/{name}", f"beyond@{name}", partial(question, make))
+        stage, asked = params.question(name)
+        if asked is not None:
+            add(f"beyond/{name}", f"{stage}@{name}", partial(question, make))
     return {suite.name: suite for suite in found}
