@@ -235,14 +235,15 @@ class Bounds(Section):
     networks: Annotated[dict[FileName, RowName], Field(min_length=1)]
 
 
-class Controls(Section):
+class Fashion(Section):
     benchmarks: Unique[FileName]
+
+
+class Controls(Fashion):
     init: Annotated[list[str], AfterValidator(lambda names: known(names, list(INITIALISERS)))]
 
 
-class UpkeepStrengths(Section):
-    seeds: Unique[Seed]
-    network: FileName  # one of stress.static
+class UpkeepStrengths(Strengths):
     grid: Annotated[dict[str, Unique[Tiny]], Field(min_length=1), Upkeeps]
 
 
@@ -250,10 +251,6 @@ class Upkeep(Section):
     seeds: Unique[Seed]
     network: FileName  # one of stress.static
     strengths: Annotated[dict[str, Tiny], Field(min_length=1), Upkeeps]
-
-
-class Fashion(Section):
-    benchmarks: Unique[FileName]
 
 
 class Beyond(Section):

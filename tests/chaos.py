@@ -103,6 +103,7 @@ class Chaos:
             "seeds": list(range(seeds)),
             "data": {"mnist": {"limit": limit}, "mirrors": [str(folder / "mirror")]},
             "networks": {"mlp": {"small": [[4, 4]], "large": [[6, 6]]}},
+            **{"beyond": {}, "beyond_stress": {}},
             "benchmarks": {
                 "split_mnist": {
                     **{"stream": {"pairs": [[0, 1], [2, 3]]}, "start": [[4, 4]]},
