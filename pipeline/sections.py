@@ -189,7 +189,7 @@ class Stress(Section):
 
 
 class Ablations(Section):
-    benchmarks: Annotated[list[str], AfterValidator(distinct)]
+    benchmarks: Annotated[list[str], Field(min_length=1), AfterValidator(distinct)]
     init: Annotated[list[str], AfterValidator(lambda names: known(names, list(INITIALISERS)))]
     trigger: Annotated[list[str], AfterValidator(lambda names: known(names, list(TRIGGERS)))]
 
