@@ -45,10 +45,10 @@ def seconds_of(suite: Suite, counted: dict[str, int]) -> tuple[list[float], bool
     spent = timing.get("cpu", timing["total"])
     seconds = []
     for run in suite.runs():
-        name = (run.benchmark, run.method, run.layers, run.seed)
-        if name in spent.index and run.tasks > counted.get(run.key, 0):
+        name, key = (run.benchmark, run.method, run.layers, run.seed), run.key
+        if name in spent.index and run.tasks > counted.get(key, 0):
             seconds.append(float(spent.loc[name]))
-            counted[run.key] = run.tasks
+            counted[key] = run.tasks
     return seconds, "cpu" in timing
 
 
