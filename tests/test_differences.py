@@ -9,6 +9,7 @@ from pipeline.experiments.beyond import BOUNDS
 
 PARAMS, CELLS, PAPER = load(), results.results_by_cell(), results.paper_numbers()
 CLAIMS = pd.read_csv("reports/claims.csv").set_index("id")
+CLAIMS_BEYOND = pd.read_csv("reports/questions.csv").set_index("id")
 MNIST = PARAMS.ablations.benchmarks
 
 
@@ -58,6 +59,29 @@ def test_large_static_networks():
     first = usual.loc["32×32"]
     for params in (usual.loc["NORACL", "params_mean"], before["params"].mean()):
         assert (usual.loc["NORACL", "acc_mean"] - 10) / params < (first["acc_mean"] - 10) / first["params_mean"]
+
+
+def test_other_ways_to_stay_plastic():
+    runs = results.suite("beyond/upkeep")
+    assert len(PARAMS.beyond_stress.upkeep.strengths) == 3
+    newest, tenth = runs.pivot(index=["method", "seed"], columns="task", values="accuracy_newest"), 10
+    assert newest.shape[1] == tenth * tenth
+    early, late = (newest.iloc[:, part].mean(axis=1) for part in (slice(tenth), slice(-tenth, None)))
+    others = list(PARAMS.beyond_stress.upkeep.strengths)
+    for name in others:
+        assert (early["NORACL"] > early[name]).all()
+        assert (late["NORACL"] < late[name]).all() == (name != "shrink and perturb")
+    grows = runs[(runs["method"] == "NORACL") & (runs["task"] >= 20)].groupby("seed")[["width_1", "width_2"]].nunique()
+    assert (grows == 1).all(axis=None), "it then stops growing"
+    last = runs[runs["task"] == 100].groupby("method")
+    assert last["accuracy"].mean().idxmax() == "L2 towards initialisation"
+    tried = table("upkeep_strengths").loc["permuted_mnist", "acc_mean"]
+    shrunk = tried[tried.index.str.startswith("shrink")]
+    assert shrunk.max() - shrunk.min() < PARAMS.tolerances.accuracy_points
+    gap = table("upkeep").loc["permuted_mnist", "acc_mean"]
+    assert abs(gap["shrink and perturb"] - gap["75×32"]) < PARAMS.tolerances.accuracy_points
+    assert last[["dormant_1", "dormant_2"]].mean().max(axis=None) < 0.1, "few"
+    assert CLAIMS_BEYOND.loc["upkeep-idle-locked-1", "low"] > 0, "not just no less, but more"
 
 
 def test_the_effective_dimension_never_says_no():

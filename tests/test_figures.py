@@ -26,9 +26,7 @@ from pipeline.report.figures import registry
 from pipeline.report.tables import build_table
 from tests.conftest import ROOT
 
-WAITING = registry("waiting")  # for results that are not computed yet
-FIGURES = registry() | WAITING
-DRAWN = registry()
+FIGURES = registry()
 OPENED: set[str] = set()
 
 
@@ -62,7 +60,7 @@ def results(path):
 
 def test_every_notebook_and_every_picture_is_in_the_list():
     assert {path.stem for path in Path("reports/notebooks").iterdir()} == set(FIGURES)
-    assert set(Path("reports/figures").iterdir()) == {path for figure in DRAWN.values() for path in figure.files}
+    assert set(Path("reports/figures").iterdir()) == {path for figure in FIGURES.values() for path in figure.files}
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -76,7 +74,7 @@ def test_notebooks_are_clean(name):
     assert f'name = "{name}"\n' in cells[1]["source"]
 
 
-@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("name", FIGURES)
 def test_committed_figures_are_what_the_committed_results_give(name, tmp_path):
     OPENED.clear()
     draw(name, tmp_path)
@@ -291,7 +289,7 @@ def test_one_seed_has_no_deviation_and_no_band():
     plt.close(figure)
 
 
-#: Beyond the paper, with two seeds and little of everything; what is not computed yet is drawn from made-up results.
+#: Beyond the paper, with two seeds and little of everything.
 ASKED = {
     "regularisers": {"strengths": {"online_ewc": 300.0, "si": 0.1}},
     "bounds": {"networks": {"permuted_mnist": "large", "split_cifar10": "512×512"}},
@@ -333,19 +331,6 @@ def made_up(run, dormant):
         row |= {"params": count((run.inputs, *widths, run.outputs)), "width_1": widths[0], "width_2": widths[1]}
         row |= {"growth_events": task - 1, "locked_1": 0.1, "locked_2": 0.2, "plastic": 100.0}
         yield row | ({"dormant_1": 0.25, "dormant_2": 0.5} if dormant else {})
-
-
-@pytest.mark.parametrize("name", WAITING)
-def test_figures_that_wait_for_results_can_be_drawn(name, beyond):
-    OPENED.clear()
-    space = draw(name, beyond)
-    own = {path for path in OPENED if "reports/results" in path}
-    assert own
-    assert all(FIGURES[name].reads in path for path in own), "the stage depends on no other results"
-    assert not pd.read_csv(beyond / f"{name}.csv").empty
-    assert (beyond / f"{name}.png").stat().st_size < 100_000
-    titles = [ax.get_title("left") for ax in space["figure"].axes]
-    assert any(titles)
 
 
 def test_figures_beyond_the_paper_by_hand(beyond):

@@ -34,7 +34,7 @@ PAPER = {
 MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December) 20\d\d"
 #: Numbers that are names: of things, of places in the paper, and of networks by their widths.
 NAMES = (
-    r"CIFAR-10|ResNet18|Python 3\.\d+(?: to 3\.\d+)?"
+    r"CIFAR-10|ResNet18|L2 towards initialisation|Python 3\.\d+(?: to 3\.\d+)?"
     r"|arXiv 2604\.27031|\d+×\d+|1 − γ|±1|label 0|[Ss]ections? [A\d][.\d]*"
     r"|appendix A[.\d]*|(?:Table|[Ff]igure|Eq\.|Theorem|Corollary|Algorithm|layer|task) \d"
 )

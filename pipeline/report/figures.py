@@ -35,9 +35,9 @@ class Figure:
         return [FIGURES / f"{self.name}.{kind}" for kind in ("csv", "png", "svg")]
 
 
-def registry(part: str = "figures") -> dict[str, Figure]:
-    """Every figure by name, in the order of reports/figures.yaml; or those that wait for results (``waiting``)."""
-    entries = read(REGISTRY.read_text(encoding="utf-8"), REGISTRY.name).get(part, {})
+def registry() -> dict[str, Figure]:
+    """Every figure by name, in the order of reports/figures.yaml."""
+    entries = read(REGISTRY.read_text(encoding="utf-8"), REGISTRY.name)["figures"]
     return {name: Figure(name, **entry) for name, entry in entries.items()}
 
 
