@@ -36,34 +36,30 @@ def cost_markdown() -> str:
     return markdown.table(heads, rows, note)
 
 
-def seconds_of(suite: Suite, counted: dict[str, int]) -> tuple[list[float], bool]:
-    """Seconds of the runs of a suite that no suite before it has, and whether they are the processor's or wall-clock.
+def seconds_of(suite: Suite, counted: dict[str, int]) -> list[float]:
+    """Seconds that the runs of a suite took the processor, without runs that a suite before it has.
 
     ``counted`` holds the lengths of the streams of runs that are counted: a short one is the start of a long one.
     """
-    timing = timings(suite.name, suite.stage).set_index(["benchmark", "method", "layers", "seed"])
-    spent = timing.get("cpu", timing["total"])
+    spent = timings(suite.name, suite.stage).set_index(["benchmark", "method", "layers", "seed"])["cpu"]
     seconds = []
     for run in suite.runs():
         name, key = (run.benchmark, run.method, run.layers, run.seed), run.key
         if name in spent.index and run.tasks > counted.get(key, 0):
             seconds.append(float(spent.loc[name]))
             counted[key] = run.tasks
-    return seconds, "cpu" in timing
+    return seconds
 
 
 def hours_markdown(params: Params) -> str:
     """How long each table takes, from the measured seconds of its runs."""
-    tables, wall_clock, counted = dict[str, list[float]](), dict[str, None](), dict[str, int]()
-    missing = list[str]()
+    tables, counted, missing = dict[str, list[float]](), dict[str, int](), list[str]()
     for suite in suites(params).values():
         if is_missing(suite.name):
             missing.append(suite.name)
             continue
-        seconds, of_the_processor = seconds_of(suite, counted)
         table = suite.name.replace("/", ": ") if suite.table == BEYOND else SHOWN.get(suite.table, suite.table)
-        tables.setdefault(table, []).extend(seconds)
-        wall_clock |= {} if of_the_processor else {table: None}
+        tables.setdefault(table, []).extend(seconds_of(suite, counted))
     rows, total = [], np.zeros(len(CORES))
     for table, seconds in tables.items():
         hours = np.maximum(np.divide(sum(seconds), CORES), max(seconds, default=0)) / 3600
@@ -71,8 +67,7 @@ def hours_markdown(params: Params) -> str:
         rows.append([table, len(seconds), *(f"{h:.2f} h" for h in hours)])
     rows.append(["all", sum(map(len, tables.values())), *(f"**{h:.2f} h**" for h in total)])
     note = "A run takes one core. A run that two tables share is counted in the first. No table ends before its "
-    note += "longest run. Hours are those of the processor"
-    note += f"; for {', '.join(wall_clock)} they are wall-clock beside other work, so too long." if wall_clock else "."
+    note += "longest run. Hours are those of the processor."
     note += f" Not computed yet, and not counted: {', '.join(missing)}." if missing else ""
     return markdown.table(("table", "runs", "1 core", "2 cores", "16 cores (by calculation)"), rows, note)
 
