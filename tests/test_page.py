@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from pipeline.config import load
+from pipeline.experiments import beyond
 from pipeline.experiments.suites import suites
 from pipeline.paths import CLAIMS, QUESTIONS, RESULTS, TABLES, TIMING
 from pipeline.report import charts, figures, page, rendering
@@ -27,15 +28,28 @@ def test_the_same_files_give_the_same_bytes():
     assert page.build(PARAMS) == PAGE
 
 
+def parted(found):
+    """Names of tables or figures about the paper, and about what goes beyond it."""
+    return [[name for name in found if (name in beyond.QUESTIONS) == asked] for asked in (False, True)]
+
+
 def test_it_needs_no_network():
+    """What goes beyond the paper has its tables and figures with its questions, after all of the paper's."""
     linked = re.findall(r"(?:src|href)=\"(?!#|data:)([^\"]*)\"", PAGE)
+    paper, more = parted(names(PARAMS))
+    drawn, more_drawn = parted(figures.registry())
+    assert more
+    assert more_drawn
     generated = [
         *("claims.yaml", "claims.csv", "claims.yaml"),
         *(f"tables/{name}.csv" for name in ("readings", "readings_claims", "readings_cells")),
-        *(f"tables/{name}.csv" for name in names(PARAMS)),
+        *(f"tables/{name}.csv" for name in paper),
         *(f"tables/{name}.md" for name in page.OTHER),
-        *(f"figures/{name}.{kind}" for name in figures.registry() for kind in ("svg", "csv")),
-        *("questions.csv", "questions.yaml", "tables/contradictions.csv"),
+        *(f"figures/{name}.{kind}" for name in drawn for kind in ("svg", "csv")),
+        *("questions.csv", "questions.yaml"),
+        *(f"tables/{name}.csv" for name in more),
+        *(f"figures/{name}.{kind}" for name in more_drawn for kind in ("svg", "csv")),
+        "tables/contradictions.csv",
     ]
     assert linked[: len(generated)] == generated, "and then links of the notes"
     assert [name for name in linked if not Path("reports", name).exists()] == []

@@ -16,6 +16,7 @@ from pipeline.config import Params, load
 from pipeline.evidence.claims import LEGEND, MISSING, overall
 from pipeline.evidence.intervals import MARKS
 from pipeline.evidence.readings import MARKS as ALL_MARKS
+from pipeline.experiments import beyond
 from pipeline.experiments.suites import suites
 from pipeline.files import write_text
 from pipeline.paths import (
@@ -173,6 +174,7 @@ def build(params: Params) -> str:
         summary=summary.sentences(found, readings, tally, params),
         readings=readings,
         questions=questions,
+        asked=list(beyond.QUESTIONS),
         answered=len(computed),
         answers=[summary.said(count, verbs) for count, verbs in answers if count],
         legend=LEGEND,
